@@ -1,0 +1,1 @@
+"""ninelives_reports."""
