@@ -124,3 +124,9 @@ create table ninelives.flow_signal (
     consumed_token   bigint,
     unique (instance_id, signal_id)
 );
+
+-- Lets a statement refuse its whole transaction; the caller repeats the batch in its careful form.
+create function ninelives.refuse(reason text) returns boolean language plpgsql as $$
+begin
+    raise exception 'ninelives: %', reason using errcode = 'NL001';
+end $$;
