@@ -21,13 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-
-class SettingRefused(ValueError):
-    """A setting that cannot be used; stands here until errors.py brings it."""
-
-    def __init__(self, setting: str, reason: str) -> None:
-        super().__init__(f"{setting}: {reason}")
-
+from ninelives.errors import SettingRefused
 
 SCHEMA_BYTES_MAX = 63
 """PostgreSQL cuts longer names off silently, so that two schemas could become one."""

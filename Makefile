@@ -1,0 +1,71 @@
+# Everything that is done to this repository is a target here; `make help` lists them.
+# A clean clone needs Python 3.11+ and make: every target first brings .venv up to date, which takes no time
+# when pyproject.toml and constraints.txt have not changed.
+
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+CAMPAIGN ?= qr2
+VENV := .venv
+BIN := $(VENV)/bin
+
+# $(call option,DSN,--dsn) gives `--dsn 'value'` when the variable is set to something, else nothing.
+# The value is taken as it was typed, so that a password may contain spaces, quotes and dollars.
+option = $(if $(value $1),$2 '$(subst ','\'',$(value $1))')
+
+# A DSN that happens to be in the environment never makes a campaign kill servers of another project.
+DSN_GIVEN = $(if $(filter command%,$(origin DSN)),$(call option,DSN,--dsn))
+
+RUN_OPTIONS = $(call option,FLOWS,--flows) $(call option,KILLS,--kills) $(call option,SEED,--seed) \
+	$(call option,OUT,--out) $(call option,ENGINE,--engine) $(call option,POSTGRES,--postgres) \
+	$(DSN_GIVEN) $(if $(filter-out 0 no false,$(KEEP)),--keep) $(ARGS)
+
+# GNU make turns every failure into exit code 2, so the rig's own code is told before it is lost.
+TELL_CODE = code=$$?; if [ $$code -ne 0 ]; then echo "$@: the rig's exit code is $$code (1 FAIL,\
+ 2 INCONCLUSIVE, 3 broken rig); make itself reports any failure as 2" >&2; fi; exit $$code
+
+.PHONY: help install chaos sabotage test check ci bench report wheel-check clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo '  Variables of chaos: CAMPAIGN=qr2|isolated|boundaries FLOWS= KILLS= (per arm) SEED= OUT=dir'
+	@echo '    ENGINE=ninelives|naive POSTGRES=16|18|docker DSN= KEEP=1 ARGS="further options"'
+	@echo '  PYTHON=python3.12 chooses the interpreter of a new .venv (3.11 or newer).'
+	@echo '  Exit codes 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 broken rig are those of `$(BIN)/ninelives-rig run`;'
+	@echo '  make prints them as "Error N" and exits 2 itself whenever N is not 0.'
+
+install: ## create or refresh .venv (does nothing when nothing changed)
+	@PYTHON='$(PYTHON)' bash .ci/install $(if $(filter command%,$(origin PYTHON)),--python-given)
+
+chaos: install ## kill workers across 10 000 flows per arm, judge, write a report (see variables below)
+	@$(BIN)/ninelives-rig run '$(CAMPAIGN)' $(RUN_OPTIONS); $(TELL_CODE)
+
+sabotage: install ## plant every mutant and show that each one is caught, by name
+	@$(BIN)/ninelives-rig sabotage $(call option,SEED,--seed) $(call option,OUT,--out) \
+	  $(call option,POSTGRES,--postgres) $(DSN_GIVEN) $(ARGS); $(TELL_CODE)
+
+test: install ## all tests, style included (under 10 minutes)
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+check: install ## ruff, mypy, style, unit and checker tests (under 60 seconds)
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/style tests/unit tests/checkers $(ARGS)
+
+ci: ## what the build server runs: check, test, wheel-check
+	@bash .ci/run
+
+bench: ## the journal's figures (not built yet)
+	@echo 'make bench: the benchmarks of the journal are not built yet; nothing was measured.' >&2; exit 1
+
+report: install ## write report.md and plots again from a bundle: make report BUNDLE=dir
+	@$(if $(value BUNDLE),,echo 'make report: name the bundle: make report BUNDLE=reports/evidence/NAME' >&2; exit 1;) \
+	  $(BIN)/ninelives-rig report $(call option,BUNDLE,) $(ARGS); $(TELL_CODE)
+
+wheel-check: install ## build the wheel, install it in a fresh environment, run the README's example there
+	@$(BIN)/python .ci/wheel_check.py
+
+clean: ## remove .venv, caches and build results (keeps reports and evidence)
+	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find runtime rig scenarios benchmarks reports tests -name __pycache__ -type d -prune -exec rm -rf {} +
