@@ -68,7 +68,7 @@ class AtMostOnce:
 
 @dataclass(frozen=True, slots=True)
 class Transactional:
-    """With the commit or not at all: the effect is SQL on `call.connection`, in the step row's transaction."""
+    """With the commit or not at all: its SQL on `call.connection` shares the step row's transaction."""
 
     kind: ClassVar[str] = "transactional"
 
