@@ -1,0 +1,402 @@
+"""A PostgreSQL server of our own: made, started, crashed, restarted and removed by the rig."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+from ninelives_rig.cluster import binaries, settings
+from ninelives_rig.cluster.account import Account, server_account
+from ninelives_rig.cluster.errors import (
+    ClusterError,
+    DiskFull,
+    NotOurServer,
+    PortBusy,
+    RunDirectoryRefused,
+    ServerFailed,
+    StaleDirectory,
+)
+from ninelives_rig.cluster.shared_memory import remove_left_segment
+from ninelives_rig.cluster.spawn import spawn
+from ninelives_rig.identity import ProcessIdentity, descendants, kill_all, postgres_processes, wait_dead
+from ninelives_rig.rundir import RunDirectory
+
+_USER = "postgres"
+_DATABASE = "postgres"
+_PORT_TRIES = 10
+_START_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 30.0
+_KILL_TIMEOUT_S = 10.0
+_POLL_S = 0.005
+_SOCKET_PATH_MAX = 107
+_LOG_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class CrashProof:
+    """Evidence of a crash: who was there, how the postmaster ended, and how long all took to die."""
+
+    postmaster: ProcessIdentity
+    backends: tuple[ProcessIdentity, ...]
+    exit_code: int
+    took_s: float
+
+
+class PostgresServer:
+    """One server with its data under a run directory. Use `create`, then `start`, or `with` for both.
+
+    As root the server runs as an unprivileged user. It dies when this process does, in whatever way.
+    Not thread-safe: one thread at a time may start, stop or crash it.
+    """
+
+    def __init__(
+        self, run: RunDirectory, home: Path, programs: binaries.Binaries, account: Account | None
+    ) -> None:
+        self.run = run
+        self.home = home
+        self.data = home / "data"
+        self.log = home / "server.log"
+        self.version = programs.version
+        self.account = account
+        self.port = 0
+        self.postmaster: ProcessIdentity | None = None
+        self.system_identifier = 0
+        self._sockets = home / "s"
+        self._programs = programs
+        self._password = secrets.token_urlsafe(24)
+        self._settings: dict[str, str] = dict(settings.DEFAULTS)
+        self._port_fixed = False
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def create(
+        cls,
+        run: RunDirectory,
+        *,
+        name: str = "pg",
+        version: str | None = None,
+        options: Mapping[str, str | int | float | bool] | None = None,
+        port: int | None = None,
+    ) -> PostgresServer:
+        """Make a data directory (checksums, C.UTF-8, UTF8) below `run`/`name`; the server is not started yet.
+
+        `version` is "16" or "18" (default: newest); `options` are server settings over the rig's own; `port`
+        is a fixed port instead of a random free one. Raises BinariesMissing, AccountRefused, StaleDirectory,
+        DiskFull, RunDirectoryRefused or ServerFailed.
+        """
+        account = server_account()
+        programs = binaries.find(version, account, run.path.parent.parent)
+        server = cls(run, run.path / name, programs, account)
+        server._settings |= settings.checked(options or {})
+        if port is not None:
+            server.port, server._port_fixed = port, True
+        server._make_directories()
+        server._initdb()
+        return server
+
+    # ---- what a client needs
+
+    @property
+    def dsn(self) -> str:
+        """Connection string over the unix socket, for processes of the rig's own user or root."""
+        return f"host={self._sockets} port={self.port} user={_USER} dbname={_DATABASE}"
+
+    @property
+    def dsn_tcp(self) -> str:
+        """Connection string over 127.0.0.1, with the password that loopback asks for."""
+        return f"host=127.0.0.1 port={self.port} user={_USER} dbname={_DATABASE} password={self._password}"
+
+    @property
+    def running(self) -> bool:
+        """Tell whether the postmaster lives."""
+        return self.postmaster is not None and self.postmaster.alive()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that this object has written for the server."""
+        return dict(self._settings)
+
+    def processes(self) -> list[ProcessIdentity]:
+        """Return the postmaster and all its live children, postmaster first; [] when it is down."""
+        if self.postmaster is None or not self.postmaster.alive():
+            return []
+        return [self.postmaster, *descendants(self.postmaster)]
+
+    def log_tail(self, lines: int = _LOG_LINES) -> str:
+        """Return the last lines of the server's log."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(0, self.log.stat().st_size - 16_384))
+                text = file.read().decode(errors="replace")
+        except OSError:
+            return "(no log)"
+        return "\n".join(text.splitlines()[-lines:])
+
+    # ---- life
+
+    def configure(self, options: Mapping[str, str | int | float | bool]) -> None:
+        """Change settings in the server's file, for the next `reload` or `restart` (as PostgreSQL says).
+
+        Raises SettingRefused for a name or value that no file could hold.
+        """
+        self._settings |= settings.checked(options)
+        self._write_settings()
+
+    def start(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Start the server, wait until it accepts connections, and prove that it is this one.
+
+        The first start chooses a random free port and tries another when it loses a race for it; later starts
+        keep the port, so that connection strings stay true. Raises PortBusy, DiskFull, NotOurServer, or
+        ServerFailed with the end of the log when it does not come up within `timeout_s`.
+        """
+        if self.running:
+            raise ServerFailed(f"the server on port {self.port} already runs: stop it first")
+        self._remove_left_lock()
+        for _ in range(1 if self._port_fixed else _PORT_TRIES):
+            if not self._port_fixed:
+                self.port = free_port()
+            try:
+                self._start_once(timeout_s)
+            except PortBusy:
+                continue
+            self._port_fixed = True
+            return
+        raise PortBusy(
+            f"another program listens on 127.0.0.1:{self.port}: end it (see `ss -ltnp`), or leave the port "
+            "open so that a free one is chosen"
+        )
+
+    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
+        """Stop the server the fast way (clients cut off, data written); harder when that takes too long."""
+        if self.postmaster is None:
+            return
+        kill_all(self.processes(), signal.SIGCONT)
+        self.postmaster.kill(signal.SIGINT)
+        if not self._reap(timeout_s):
+            self.crash()
+        self._forget()
+
+    def crash(self) -> CrashProof:
+        """SIGKILL the postmaster and every backend at once, as a loss of power would, and prove it.
+
+        Raises ServerFailed when the server does not run or a process survives.
+        """
+        postmaster, process = self.postmaster, self._process
+        if postmaster is None or process is None or not postmaster.alive():
+            raise ServerFailed("there is no running server to crash")
+        began = time.monotonic()
+        # A stopped postmaster starts no further backend while we look.
+        postmaster.kill(signal.SIGSTOP)
+        backends = tuple(dict.fromkeys([*descendants(postmaster), *postgres_processes(self.data)]))
+        backends = tuple(backend for backend in backends if backend != postmaster)
+        kill_all([postmaster, *backends])
+        exit_code = process.wait(_KILL_TIMEOUT_S)
+        left = wait_dead([*backends, *postgres_processes(self.data)], _KILL_TIMEOUT_S)
+        if left or exit_code != -signal.SIGKILL:
+            raise ServerFailed(f"crash not proved: exit code {exit_code}, alive {left}")
+        self._forget()
+        return CrashProof(postmaster, backends, exit_code, time.monotonic() - began)
+
+    def restart(self) -> None:
+        """Stop the server the fast way and start it again on the same port."""
+        self.stop()
+        self.start()
+
+    def reload(self) -> None:
+        """Make the server read its settings again. Raises ServerFailed when it does not run."""
+        if self.postmaster is None or not self.postmaster.kill(signal.SIGHUP):
+            raise ServerFailed("the server does not run, so it cannot reload its settings: start it")
+
+    def close(self) -> None:
+        """Stop the server if it runs, and drop the shared memory that a crash without a restart has left."""
+        self.stop()
+        remove_left_segment(self.data)
+
+    def __enter__(self) -> Self:
+        if not self.running:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- making it
+
+    def _make_directories(self) -> None:
+        longest = len(os.fsencode(self._sockets / ".s.PGSQL.65535"))
+        if longest > _SOCKET_PATH_MAX:
+            raise RunDirectoryRefused(
+                f"a socket below {self._sockets} would have a path of {longest} bytes, and "
+                f"{_SOCKET_PATH_MAX} is the most that is allowed: set TMPDIR to a shorter one, such as /tmp"
+            )
+        if self.home.exists():
+            raise StaleDirectory(f"{self.home} exists already: give the server another name, or remove it")
+        try:
+            for directory, mode in ((self.home, 0o711), (self.data, 0o700), (self._sockets, 0o700)):
+                directory.mkdir()
+                directory.chmod(mode)
+            self.log.touch(mode=0o600)
+            if self.account is not None:
+                os.chown(self.data, self.account.uid, self.account.gid)
+                os.chown(self._sockets, self.account.uid, self.account.gid)
+        except OSError as error:
+            raise RunDirectoryRefused(f"cannot make {self.home}: {error.strerror}") from error
+        blocked = self.account.blocked_at(self.data) if self.account else None
+        if blocked is not None and self.account is not None:
+            raise RunDirectoryRefused(
+                f"the server runs as user {self.account.name}, who cannot enter {blocked}: "
+                "set TMPDIR to a directory that every user can enter, such as /tmp"
+            )
+
+    def _initdb(self) -> None:
+        secret = self._sockets / "password"
+        handle = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(handle, "w") as file:
+            file.write(self._password)
+            if self.account is not None:
+                os.fchown(handle, self.account.uid, self.account.gid)
+        command = [
+            str(self._programs.program("initdb")),
+            "-D",
+            str(self.data),
+            "-U",
+            _USER,
+            f"--pwfile={secret}",
+        ]
+        command += ["--auth-local=trust", "--auth-host=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8"]
+        # The new files need no fsync: a machine that crashes now loses the whole run anyway.
+        command += ["--data-checksums", "--no-sync", "--no-instructions"]
+        with self.log.open("ab") as log:
+            process = spawn(command, account=self.account, output=log, death_signal=signal.SIGKILL)
+        try:
+            self.run.register_process(ProcessIdentity.of(process.pid), "initdb")
+            code = process.wait(_START_TIMEOUT_S)
+        except (subprocess.TimeoutExpired, ClusterError, KeyboardInterrupt):
+            process.kill()
+            process.wait()
+            raise
+        secret.unlink()
+        if code != 0:
+            raise self._failure("initdb failed")
+        self.system_identifier = self._identifier_on_disk()
+        self._write_settings()
+
+    def _identifier_on_disk(self) -> int:
+        with (self.data / "global" / "pg_control").open("rb") as file:
+            return int(struct.unpack("=Q", file.read(8))[0])
+
+    def _write_settings(self) -> None:
+        places = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": str(self._sockets),
+            "hba_file": str(self.home / "hba.conf"),
+        }
+        settings.write(self.home / "settings.conf", self._settings | places)
+        hba = self.home / "hba.conf"
+        hba.write_text(settings.HBA)
+        hba.chmod(0o644)
+
+    # ---- starting it
+
+    def _start_once(self, timeout_s: float) -> None:
+        self._write_settings()
+        command = [str(self._programs.program("postgres")), "-D", str(self.data), "-p", str(self.port)]
+        command += ["-c", f"config_file={self.home / 'settings.conf'}"]
+        log_start = self.log.stat().st_size
+        with self.log.open("ab") as log:
+            process = spawn(command, account=self.account, output=log)
+        self._process = process
+        self.postmaster = ProcessIdentity.of(process.pid)
+        try:
+            self.run.register_process(self.postmaster, "postmaster", self.data)
+            self._wait_ready(process, timeout_s, log_start)
+            self._prove_ours()
+        except BaseException:
+            if process.poll() is None:
+                self.crash()
+            self._forget()
+            raise
+
+    def _wait_ready(self, process: subprocess.Popen[bytes], timeout_s: float, log_start: int) -> None:
+        end = time.monotonic() + timeout_s
+        while not self._says_ready(process.pid):
+            if process.poll() is not None:
+                with self.log.open("rb") as file:
+                    file.seek(log_start)
+                    text = file.read().decode(errors="replace")
+                if "Address already in use" in text or "could not create any TCP/IP sockets" in text:
+                    raise PortBusy(f"port {self.port} is taken")
+                raise self._failure(f"the server ended with code {process.returncode} while starting")
+            if time.monotonic() > end:
+                raise self._failure(f"the server was not ready after {timeout_s:.0f} s")
+            time.sleep(_POLL_S)
+
+    def _says_ready(self, pid: int) -> bool:
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return False
+        return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() == "ready"
+
+    def _prove_ours(self) -> None:
+        """Ask over both ways who answers: only our own server has our system identifier."""
+        for dsn in (self.dsn, self.dsn_tcp):
+            try:
+                with psycopg.connect(dsn, connect_timeout=10) as connection:
+                    row = connection.execute("select system_identifier from pg_control_system()").fetchone()
+            except psycopg.OperationalError as error:
+                raise self._failure(f"the server does not answer on port {self.port}: {error}") from error
+            if row is None or row[0] != self.system_identifier:
+                raise NotOurServer(f"another server answers on port {self.port}: end it, or use another")
+
+    def _failure(self, what: str) -> ClusterError:
+        tail = self.log_tail()
+        if "No space left on device" in tail or "Disk quota exceeded" in tail:
+            return DiskFull(
+                f"{what}: no space left below {self.home}. Free some, or set TMPDIR to a file system "
+                f"with more room. The log ends with:\n{tail}"
+            )
+        return ServerFailed(f"{what}. Its log {self.log} ends with:\n{tail}")
+
+    # ---- ending it
+
+    def _reap(self, timeout_s: float) -> bool:
+        assert self._process is not None
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return not wait_dead(postgres_processes(self.data), _KILL_TIMEOUT_S)
+
+    def _forget(self) -> None:
+        if self._process is not None:
+            self._process.wait(_KILL_TIMEOUT_S)
+        self.postmaster = self._process = None
+
+    def _remove_left_lock(self) -> None:
+        """Remove the postmaster.pid of a crash: its pid may belong to another process of that user by now."""
+        if postgres_processes(self.data):
+            raise StaleDirectory(f"a server still works in {self.data}: end it before starting another")
+        remove_left_segment(self.data)
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
