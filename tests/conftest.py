@@ -28,9 +28,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --seed: the seed of everything random in the rig's tests."""
-    parser.addoption(
-        "--seed", type=int, default=1, help="seed of everything random in the rig's tests (default 1)"
-    )
+    parser.addoption("--seed", type=int, default=1, help="seed of everything random in the rig's tests (default 1)")
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -27,9 +27,7 @@ def run_directory() -> Iterator[RunDirectory]:
 @pytest.fixture(scope="session")
 def postgres_server(run_directory: RunDirectory) -> Iterator[PostgresServer]:
     """One running server that all tests share. Do not stop or crash it: make your own for that."""
-    with PostgresServer.create(
-        run_directory, name="shared", version=os.environ.get("NINELIVES_POSTGRES")
-    ) as server:
+    with PostgresServer.create(run_directory, name="shared", version=os.environ.get("NINELIVES_POSTGRES")) as server:
         yield server
 
 

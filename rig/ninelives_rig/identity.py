@@ -110,6 +110,11 @@ def _every_process() -> list[tuple[int, _Stat]]:
     return found
 
 
+def every_process() -> list[ProcessIdentity]:
+    """Return every live process of the machine (of this pid namespace), in pid order."""
+    return sorted(ProcessIdentity(pid, stat.start_time) for pid, stat in _every_process() if stat.state not in "ZX")
+
+
 def group_members(group: int) -> list[ProcessIdentity]:
     """Return the live processes of a process group, in pid order."""
     return sorted(
@@ -137,31 +142,6 @@ def descendants(root: ProcessIdentity) -> list[ProcessIdentity]:
                 found.append(child)
                 queue.append(child.pid)
     return found
-
-
-def postgres_processes(data: Path) -> list[ProcessIdentity]:
-    """Return the live `postgres` processes that work in a data directory, whoever their parent is now.
-
-    Every server process has the data directory as its working directory, also after its postmaster died.
-    A shell that stands there is not meant: the executable must be called `postgres`.
-    """
-    found = []
-    wanted = data.resolve()
-    for pid, stat in _every_process():
-        if stat.state in "ZX":
-            continue
-        try:
-            place = (_PROC / str(pid) / "cwd").readlink()
-            program = (_PROC / str(pid) / "exe").readlink()
-        except OSError:
-            continue
-        if _existing(place) == str(wanted) and Path(_existing(program)).name == "postgres":
-            found.append(ProcessIdentity(pid, stat.start_time))
-    return sorted(found)
-
-
-def _existing(link: Path) -> str:
-    return str(link).removesuffix(" (deleted)")
 
 
 def kill_all(processes: Iterable[ProcessIdentity], number: int = signal.SIGKILL) -> list[ProcessIdentity]:

@@ -29,14 +29,8 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from ninelives_rig.cluster.errors import RunDirectoryRefused
-from ninelives_rig.cluster.shared_memory import remove_left_segment
-from ninelives_rig.identity import (
-    ProcessIdentity,
-    descendants,
-    kill_all,
-    postgres_processes,
-    wait_dead,
-)
+from ninelives_rig.cluster.processes import postgres_processes, remove_left_segment
+from ninelives_rig.identity import ProcessIdentity, descendants, kill_all, wait_dead
 
 OWNER = "owner.json"
 PROCESSES = "processes.jsonl"
@@ -106,9 +100,7 @@ class RunDirectory:
         self._closed = False
 
     @classmethod
-    def create(
-        cls, *, keep: bool = False, base: Path | None = None, sweep_first: bool = True
-    ) -> RunDirectory:
+    def create(cls, *, keep: bool = False, base: Path | None = None, sweep_first: bool = True) -> RunDirectory:
         """Make a new directory for a run of this process, after sweeping what dead runs left.
 
         `keep` leaves the directory (not the processes) in place at the end. `.swept` says what was swept.

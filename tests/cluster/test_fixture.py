@@ -12,9 +12,7 @@ from ninelives_rig.cluster.server import PostgresServer
 pytestmark = pytest.mark.postgres
 
 
-def test_each_database_is_fresh_and_its_own(
-    make_database: Callable[[], str], postgres_server: PostgresServer
-) -> None:
+def test_each_database_is_fresh_and_its_own(make_database: Callable[[], str], postgres_server: PostgresServer) -> None:
     first, second = make_database(), make_database()
     with psycopg.connect(first) as connection:
         connection.execute("create table mine (n int)")

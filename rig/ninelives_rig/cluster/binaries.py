@@ -39,9 +39,7 @@ class Binaries:
 
     def full_version(self) -> str:
         """Return the exact version, such as `18.4`."""
-        text = subprocess.run(
-            [self.program("postgres"), "-V"], capture_output=True, text=True, check=True
-        ).stdout
+        text = subprocess.run([self.program("postgres"), "-V"], capture_output=True, text=True, check=True).stdout
         found = re.search(r"\d+(\.\d+)+", text)
         return found.group() if found else text.strip()
 
@@ -55,9 +53,7 @@ def find(version: str | None = None, account: Account | None = None, base: Path 
     """
     version = version or NEWEST
     if version not in _FOLDERS:
-        raise BinariesMissing(
-            f"there is no embedded PostgreSQL {version}: choose one of {', '.join(VERSIONS)}"
-        )
+        raise BinariesMissing(f"there is no embedded PostgreSQL {version}: choose one of {', '.join(VERSIONS)}")
     tree = _wheel_package() / _FOLDERS[version]
     if not (tree / "bin" / "postgres").exists():
         raise BinariesMissing(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import signal
 import socket
-import struct
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,29 +18,22 @@ import psycopg
 
 from ninelives_rig.cluster import binaries, settings
 from ninelives_rig.cluster.account import Account, server_account
-from ninelives_rig.cluster.errors import (
-    ClusterError,
-    DiskFull,
-    NotOurServer,
-    PortBusy,
-    RunDirectoryRefused,
-    ServerFailed,
-    StaleDirectory,
-)
-from ninelives_rig.cluster.shared_memory import remove_left_segment
+from ninelives_rig.cluster.errors import NotOurServer, PortBusy, ServerFailed, StaleDirectory
+from ninelives_rig.cluster.initialize import SUPERUSER, Places, disk_full_named, failure, make_cluster
+from ninelives_rig.cluster.processes import cluster_name, postgres_processes, remove_left_segment
 from ninelives_rig.cluster.spawn import spawn
-from ninelives_rig.identity import ProcessIdentity, descendants, kill_all, postgres_processes, wait_dead
+from ninelives_rig.identity import ProcessIdentity, descendants, kill_all, wait_dead
 from ninelives_rig.rundir import RunDirectory
 
-_USER = "postgres"
 _DATABASE = "postgres"
 _PORT_TRIES = 10
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 _KILL_TIMEOUT_S = 10.0
+_LAST_WORDS_S = 1.0
 _POLL_S = 0.005
-_SOCKET_PATH_MAX = 107
-_LOG_LINES = 12
+
+Options = Mapping[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +53,14 @@ class PostgresServer:
     Not thread-safe: one thread at a time may start, stop or crash it.
     """
 
-    def __init__(
-        self, run: RunDirectory, home: Path, programs: binaries.Binaries, account: Account | None
-    ) -> None:
+    def __init__(self, run: RunDirectory, places: Places, programs: binaries.Binaries, account: Account | None) -> None:
         self.run = run
-        self.home = home
-        self.data = home / "data"
-        self.log = home / "server.log"
         self.version = programs.version
         self.account = account
         self.port = 0
         self.postmaster: ProcessIdentity | None = None
         self.system_identifier = 0
-        self._sockets = home / "s"
+        self._places = places
         self._programs = programs
         self._password = secrets.token_urlsafe(24)
         self._settings: dict[str, str] = dict(settings.DEFAULTS)
@@ -87,36 +74,46 @@ class PostgresServer:
         *,
         name: str = "pg",
         version: str | None = None,
-        options: Mapping[str, str | int | float | bool] | None = None,
+        options: Options | None = None,
         port: int | None = None,
     ) -> PostgresServer:
         """Make a data directory (checksums, C.UTF-8, UTF8) below `run`/`name`; the server is not started yet.
 
         `version` is "16" or "18" (default: newest); `options` are server settings over the rig's own; `port`
-        is a fixed port instead of a random free one. Raises BinariesMissing, AccountRefused, StaleDirectory,
-        DiskFull, RunDirectoryRefused or ServerFailed.
+        is a fixed port instead of a random free one. Raises BinariesMissing, AccountRefused, SettingRefused,
+        StaleDirectory, DiskFull, RunDirectoryRefused or ServerFailed.
         """
         account = server_account()
         programs = binaries.find(version, account, run.path.parent.parent)
-        server = cls(run, run.path / name, programs, account)
+        server = cls(run, Places(run.path / name), programs, account)
         server._settings |= settings.checked(options or {})
         if port is not None:
             server.port, server._port_fixed = port, True
-        server._make_directories()
-        server._initdb()
+        server.system_identifier = make_cluster(run, server._places, programs, account, server._password)
+        server._write_settings()
         return server
 
-    # ---- what a client needs
+    # ---- what others need to know
 
     @property
     def dsn(self) -> str:
-        """Connection string over the unix socket, for processes of the rig's own user or root."""
-        return f"host={self._sockets} port={self.port} user={_USER} dbname={_DATABASE}"
+        """Connection string over the unix socket, for processes of the rig's own user."""
+        return f"host={self._places.sockets} port={self.port} user={SUPERUSER} dbname={_DATABASE}"
 
     @property
     def dsn_tcp(self) -> str:
         """Connection string over 127.0.0.1, with the password that loopback asks for."""
-        return f"host=127.0.0.1 port={self.port} user={_USER} dbname={_DATABASE} password={self._password}"
+        return f"host=127.0.0.1 port={self.port} user={SUPERUSER} dbname={_DATABASE} password={self._password}"
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self._places.data
+
+    @property
+    def log(self) -> Path:
+        """The server's log."""
+        return self._places.log
 
     @property
     def running(self) -> bool:
@@ -124,7 +121,7 @@ class PostgresServer:
         return self.postmaster is not None and self.postmaster.alive()
 
     @property
-    def settings(self) -> dict[str, str]:
+    def options(self) -> dict[str, str]:
         """The settings that this object has written for the server."""
         return dict(self._settings)
 
@@ -134,19 +131,9 @@ class PostgresServer:
             return []
         return [self.postmaster, *descendants(self.postmaster)]
 
-    def log_tail(self, lines: int = _LOG_LINES) -> str:
-        """Return the last lines of the server's log."""
-        try:
-            with self.log.open("rb") as file:
-                file.seek(max(0, self.log.stat().st_size - 16_384))
-                text = file.read().decode(errors="replace")
-        except OSError:
-            return "(no log)"
-        return "\n".join(text.splitlines()[-lines:])
-
     # ---- life
 
-    def configure(self, options: Mapping[str, str | int | float | bool]) -> None:
+    def configure(self, options: Options) -> None:
         """Change settings in the server's file, for the next `reload` or `restart` (as PostgreSQL says).
 
         Raises SettingRefused for a name or value that no file could hold.
@@ -179,13 +166,19 @@ class PostgresServer:
         )
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
-        """Stop the server the fast way (clients cut off, data written); harder when that takes too long."""
-        if self.postmaster is None:
+        """Stop the server the fast way (clients cut off, data written); by a crash when that takes too long.
+
+        A server that is down already, or that died by itself, is fine.
+        """
+        if self.postmaster is None or self._process is None:
             return
         kill_all(self.processes(), signal.SIGCONT)
         self.postmaster.kill(signal.SIGINT)
-        if not self._reap(timeout_s):
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+        if self.running:
             self.crash()
+        self._end_backends()
         self._forget()
 
     def crash(self) -> CrashProof:
@@ -199,15 +192,15 @@ class PostgresServer:
         began = time.monotonic()
         # A stopped postmaster starts no further backend while we look.
         postmaster.kill(signal.SIGSTOP)
-        backends = tuple(dict.fromkeys([*descendants(postmaster), *postgres_processes(self.data)]))
-        backends = tuple(backend for backend in backends if backend != postmaster)
-        kill_all([postmaster, *backends])
+        there = dict.fromkeys([*descendants(postmaster), *postgres_processes(self.data)])
+        there.pop(postmaster, None)
+        kill_all([postmaster, *there])
         exit_code = process.wait(_KILL_TIMEOUT_S)
-        left = wait_dead([*backends, *postgres_processes(self.data)], _KILL_TIMEOUT_S)
+        left = wait_dead(there, _KILL_TIMEOUT_S) or self._end_backends()
         if left or exit_code != -signal.SIGKILL:
-            raise ServerFailed(f"crash not proved: exit code {exit_code}, alive {left}")
+            raise ServerFailed(f"crash not proved: exit code {exit_code}, still alive: {left}")
         self._forget()
-        return CrashProof(postmaster, backends, exit_code, time.monotonic() - began)
+        return CrashProof(postmaster, tuple(there), exit_code, time.monotonic() - began)
 
     def restart(self) -> None:
         """Stop the server the fast way and start it again on the same port."""
@@ -234,100 +227,34 @@ class PostgresServer:
     ) -> None:
         self.close()
 
-    # ---- making it
-
-    def _make_directories(self) -> None:
-        longest = len(os.fsencode(self._sockets / ".s.PGSQL.65535"))
-        if longest > _SOCKET_PATH_MAX:
-            raise RunDirectoryRefused(
-                f"a socket below {self._sockets} would have a path of {longest} bytes, and "
-                f"{_SOCKET_PATH_MAX} is the most that is allowed: set TMPDIR to a shorter one, such as /tmp"
-            )
-        if self.home.exists():
-            raise StaleDirectory(f"{self.home} exists already: give the server another name, or remove it")
-        try:
-            for directory, mode in ((self.home, 0o711), (self.data, 0o700), (self._sockets, 0o700)):
-                directory.mkdir()
-                directory.chmod(mode)
-            self.log.touch(mode=0o600)
-            if self.account is not None:
-                os.chown(self.data, self.account.uid, self.account.gid)
-                os.chown(self._sockets, self.account.uid, self.account.gid)
-        except OSError as error:
-            raise RunDirectoryRefused(f"cannot make {self.home}: {error.strerror}") from error
-        blocked = self.account.blocked_at(self.data) if self.account else None
-        if blocked is not None and self.account is not None:
-            raise RunDirectoryRefused(
-                f"the server runs as user {self.account.name}, who cannot enter {blocked}: "
-                "set TMPDIR to a directory that every user can enter, such as /tmp"
-            )
-
-    def _initdb(self) -> None:
-        secret = self._sockets / "password"
-        handle = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with open(handle, "w") as file:
-            file.write(self._password)
-            if self.account is not None:
-                os.fchown(handle, self.account.uid, self.account.gid)
-        command = [
-            str(self._programs.program("initdb")),
-            "-D",
-            str(self.data),
-            "-U",
-            _USER,
-            f"--pwfile={secret}",
-        ]
-        command += ["--auth-local=trust", "--auth-host=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8"]
-        # The new files need no fsync: a machine that crashes now loses the whole run anyway.
-        command += ["--data-checksums", "--no-sync", "--no-instructions"]
-        with self.log.open("ab") as log:
-            process = spawn(command, account=self.account, output=log, death_signal=signal.SIGKILL)
-        try:
-            self.run.register_process(ProcessIdentity.of(process.pid), "initdb")
-            code = process.wait(_START_TIMEOUT_S)
-        except (subprocess.TimeoutExpired, ClusterError, KeyboardInterrupt):
-            process.kill()
-            process.wait()
-            raise
-        secret.unlink()
-        if code != 0:
-            raise self._failure("initdb failed")
-        self.system_identifier = self._identifier_on_disk()
-        self._write_settings()
-
-    def _identifier_on_disk(self) -> int:
-        with (self.data / "global" / "pg_control").open("rb") as file:
-            return int(struct.unpack("=Q", file.read(8))[0])
+    # ---- starting it
 
     def _write_settings(self) -> None:
         places = {
             "listen_addresses": "127.0.0.1",
-            "unix_socket_directories": str(self._sockets),
-            "hba_file": str(self.home / "hba.conf"),
+            "unix_socket_directories": str(self._places.sockets),
+            "hba_file": str(self._places.home / "hba.conf"),
+            "cluster_name": cluster_name(self.data),
         }
-        settings.write(self.home / "settings.conf", self._settings | places)
-        hba = self.home / "hba.conf"
-        hba.write_text(settings.HBA)
-        hba.chmod(0o644)
-
-    # ---- starting it
+        with disk_full_named(self._places.home):
+            settings.write(self._places.home / "settings.conf", self._settings | places)
+            settings.write_text(self._places.home / "hba.conf", settings.HBA)
 
     def _start_once(self, timeout_s: float) -> None:
-        self._write_settings()
         command = [str(self._programs.program("postgres")), "-D", str(self.data), "-p", str(self.port)]
-        command += ["-c", f"config_file={self.home / 'settings.conf'}"]
+        command += ["-c", f"config_file={self._places.home / 'settings.conf'}"]
         log_start = self.log.stat().st_size
         with self.log.open("ab") as log:
-            process = spawn(command, account=self.account, output=log)
-        self._process = process
+            self._process = process = spawn(command, account=self.account, output=log)
         self.postmaster = ProcessIdentity.of(process.pid)
         try:
             self.run.register_process(self.postmaster, "postmaster", self.data)
             self._wait_ready(process, timeout_s, log_start)
-            self._prove_ours()
+            self._prove_ours(log_start)
         except BaseException:
-            if process.poll() is None:
+            with suppress(ServerFailed):
                 self.crash()
+            self._end_backends()
             self._forget()
             raise
 
@@ -335,14 +262,14 @@ class PostgresServer:
         end = time.monotonic() + timeout_s
         while not self._says_ready(process.pid):
             if process.poll() is not None:
-                with self.log.open("rb") as file:
-                    file.seek(log_start)
-                    text = file.read().decode(errors="replace")
-                if "Address already in use" in text or "could not create any TCP/IP sockets" in text:
+                said = self._said(log_start)
+                if "Address already in use" in said or "could not create any TCP/IP sockets" in said:
                     raise PortBusy(f"port {self.port} is taken")
-                raise self._failure(f"the server ended with code {process.returncode} while starting")
+                what = f"the server ended with code {process.returncode} while starting"
+                raise failure(what, self._places.home, said)
             if time.monotonic() > end:
-                raise self._failure(f"the server was not ready after {timeout_s:.0f} s")
+                what = f"the server was not ready after {timeout_s:.0f} s"
+                raise failure(what, self._places.home, self._said(log_start))
             time.sleep(_POLL_S)
 
     def _says_ready(self, pid: int) -> bool:
@@ -352,35 +279,30 @@ class PostgresServer:
             return False
         return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() == "ready"
 
-    def _prove_ours(self) -> None:
+    def _prove_ours(self, log_start: int) -> None:
         """Ask over both ways who answers: only our own server has our system identifier."""
         for dsn in (self.dsn, self.dsn_tcp):
             try:
                 with psycopg.connect(dsn, connect_timeout=10) as connection:
                     row = connection.execute("select system_identifier from pg_control_system()").fetchone()
             except psycopg.OperationalError as error:
-                raise self._failure(f"the server does not answer on port {self.port}: {error}") from error
+                what = f"the server does not answer on port {self.port} ({error})"
+                raise failure(what, self._places.home, self._said(log_start)) from error
             if row is None or row[0] != self.system_identifier:
-                raise NotOurServer(f"another server answers on port {self.port}: end it, or use another")
+                raise NotOurServer(f"another server answers on port {self.port}: end it, or use another port")
 
-    def _failure(self, what: str) -> ClusterError:
-        tail = self.log_tail()
-        if "No space left on device" in tail or "Disk quota exceeded" in tail:
-            return DiskFull(
-                f"{what}: no space left below {self.home}. Free some, or set TMPDIR to a file system "
-                f"with more room. The log ends with:\n{tail}"
-            )
-        return ServerFailed(f"{what}. Its log {self.log} ends with:\n{tail}")
+    def _said(self, log_start: int) -> str:
+        with self.log.open("rb") as file:
+            file.seek(log_start)
+            return file.read().decode(errors="replace")
 
     # ---- ending it
 
-    def _reap(self, timeout_s: float) -> bool:
-        assert self._process is not None
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return not wait_dead(postgres_processes(self.data), _KILL_TIMEOUT_S)
+    def _end_backends(self) -> list[ProcessIdentity]:
+        """End what a dead postmaster has left; return what does not die of it."""
+        left = wait_dead(postgres_processes(self.data), _LAST_WORDS_S)
+        kill_all(left)
+        return wait_dead(left, _KILL_TIMEOUT_S)
 
     def _forget(self) -> None:
         if self._process is not None:

@@ -59,7 +59,12 @@ def write(path: Path, settings: Mapping[str, str]) -> None:
     for name, value in settings.items():
         quoted = value.replace("\\", "\\\\").replace("'", "''")
         lines.append(f"{name} = '{quoted}'\n")
+    write_text(path, "".join(lines))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file as a whole; the server's user may read it."""
     new = path.with_suffix(".new")
-    new.write_text("".join(lines))
+    new.write_text(text)
     new.chmod(0o644)
     new.replace(path)
