@@ -1,0 +1,107 @@
+"""What a campaign declares: arms, each with a workload, a topology and the kills to deliver. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ninelives_rig.engines.base import Workload
+
+
+@dataclass(frozen=True)
+class KillPlan:
+    """One kind of kill of an arm.
+
+    ``position`` is an engine-neutral position or a boundary's name. ``steps`` are the step ids that it may
+    hit (empty: each step that the position allows). ``share`` weighs it against the arm's other plans.
+    ``token_min`` 2 hits only after a takeover. ``after`` names a position at which the same instance is
+    killed first, so that a takeover is certain to happen. ``any_instance`` is for boundaries that belong to
+    no instance, or to none that can be chosen.
+    """
+
+    position: str
+    steps: tuple[int, ...] = ()
+    share: float = 1.0
+    token_min: int = 0
+    role: str | None = None
+    after: str | None = None
+    any_instance: bool = False
+    start_kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Something the coordinator does to a node when a share of the flows is done: ``terminate`` or
+    ``freeze``.
+    """
+
+    action: str
+    at_done: float
+    role: str = "worker"
+    hold_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.action not in ("terminate", "freeze") or not 0 <= self.at_done < 1:
+            raise ValueError(f"disturbance {self.action!r} at {self.at_done}: terminate or freeze, at 0 to below 1")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One variant of a campaign, run and judged by itself. Counts are per arm; durations in seconds."""
+
+    name: str
+    workload: Workload
+    position: str
+    kill_plans: tuple[KillPlan, ...]
+    flows: int
+    kills: int
+    effect: str = "idempotent"
+    workers: int = 3
+    recovery_nodes: int = 2
+    in_flight: int = 32
+    flows_max: int = 64
+    coordinator_share: float = 0.5
+    ttl_s: float = 30.0
+    drain_s: float = 20.0
+    converge_timeout_s: float = 600.0
+    disturbances: tuple[Disturbance, ...] = ()
+    expect_per_kill: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.workers + self.recovery_nodes < 1 or self.in_flight < 1 or self.flows_max < 1:
+            raise ValueError(f"arm {self.name!r} needs a node, and at least one flow in flight")
+        if self.workers == 0 and self.coordinator_share < 1:
+            raise ValueError(f"arm {self.name!r} has no workers, so the coordinator must start every flow")
+        if not 0 <= self.kills <= self.flows:
+            raise ValueError(
+                f"arm {self.name!r}: {self.kills} kills need as many flows, and there are {self.flows}; "
+                "ask for more flows or fewer kills"
+            )
+
+    @property
+    def expect(self) -> dict[str, int]:
+        """The exact counts that this arm promises, or nothing."""
+        if not self.expect_per_kill:
+            return {}
+        return {"kills": self.kills, **{name: n * self.kills for name, n in self.expect_per_kill.items()}}
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A named set of arms."""
+
+    name: str
+    summary: str
+    arms: tuple[Arm, ...]
+
+    def scaled(self, flows: int | None, kills: int | None) -> Campaign:
+        """Return this campaign with another number of flows or kills in each arm."""
+        arms = tuple(
+            replace(
+                arm,
+                flows=arm.flows if flows is None else flows,
+                kills=arm.kills if kills is None else kills,
+            )
+            for arm in self.arms
+        )
+        return replace(self, arms=arms)
