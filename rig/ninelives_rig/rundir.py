@@ -133,6 +133,11 @@ class RunDirectory:
         """Return everything registered so far, in order."""
         return _read_processes(self.path)
 
+    def keep_directory(self) -> None:
+        """Leave the directory in place at the end, and also when this run is killed."""
+        self.keep = True
+        (self.path / KEPT).touch()
+
     def close(self, keep: bool | None = None) -> list[ProcessIdentity]:
         """End every registered process that lives and remove the directory; return what had to be ended.
 
