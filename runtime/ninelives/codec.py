@@ -163,9 +163,7 @@ def _text_objection(text: str) -> str | None:
     if "\0" in text:
         return "contains NUL (U+0000), which PostgreSQL cannot store; remove or escape it"
     if _SURROGATE.search(text):
-        return (
-            "contains a lone surrogate, which is not valid Unicode; decode its source with errors='replace'"
-        )
+        return "contains a lone surrogate, which is not valid Unicode; decode its source with errors='replace'"
     return None
 
 
