@@ -1,1 +1,17 @@
-"""checkers."""
+"""Judges of one property each: pure functions from an arm's evidence to findings. None opens a database."""
+
+from __future__ import annotations
+
+from ninelives_rig.checkers import assumptions, effects, expectations, journal, outcome
+from ninelives_rig.checkers.base import Checker
+
+CHECKERS: tuple[Checker, ...] = (
+    *assumptions.CHECKERS,
+    *outcome.CHECKERS,
+    *effects.CHECKERS,
+    *journal.CHECKERS,
+    *expectations.CHECKERS,
+)
+"""Every checker, assumptions first."""
+
+__all__ = ["CHECKERS", "Checker"]

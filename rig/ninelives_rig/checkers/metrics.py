@@ -1,0 +1,82 @@
+"""The figures of an arm that ``verdict.json`` carries. Figures never gate: the findings do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+from ninelives_rig.checkers.accounting import DUPLICATES
+from ninelives_rig.checkers.facts import TERMINAL, Facts
+from ninelives_rig.checkers.recovery import recovery_of
+from ninelives_rig.percentile import summarize
+
+
+def count_in_doubt(facts: Facts) -> tuple[int, int]:
+    """Count intents that another holder found without an outcome, and intents without one at the end."""
+    intent = facts.arm.tables.get("intent")
+    if intent is None:
+        return 0, 0
+    return int(intent["doubted_token"].notna().sum()), int(intent["outcome"].isna().sum())
+
+
+@lru_cache(maxsize=1)
+def measure(facts: Facts) -> dict[str, Any]:
+    """Return every figure of the arm under its name in ``verdict.json``."""
+    spec, states = facts.spec, facts.states
+    classes = facts.classified["class"].value_counts()
+    recovery = recovery_of(facts)
+    in_doubt, in_doubt_open = count_in_doubt(facts)
+    proved = [kill for kill in facts.kills if kill.proved]
+    return {
+        "effect": spec.effect,
+        "position": spec.position,
+        "flows": spec.flows,
+        "completed": sum(state == "Completed" for state in states.values()),
+        "lost": sum(state not in TERMINAL for state in states.values()),
+        "never_opened": len(facts.registered - states.keys()),
+        "orphan_effects": int((~facts.effects["instance_id"].isin(states.keys())).sum()),
+        "kills": len(facts.kills),
+        "kills_proved": len(proved),
+        "kills_by_role": dict(sorted(Counter(kill.role for kill in proved).items())),
+        "kills_by_boundary": dict(sorted(Counter(kill.boundary for kill in proved).items())),
+        "recovered": recovery.recovered,
+        "takeovers": int((facts.claims["takeover"] == True).sum()),  # noqa: E712  (a nullable column)
+        "duplicates": {name: int(classes.get(name, 0)) for name in DUPLICATES},
+        "retried": int(classes.get("retried", 0)),
+        "uncommitted": int(classes.get("uncommitted", 0)),
+        "in_doubt": in_doubt,
+        "in_doubt_open": in_doubt_open,
+        "effects": len(facts.effects),
+        "steps_completed": count_steps_completed(facts),
+        "resume_s": summarize(recovery.resume_s).as_dict(),
+        "next_effect_s": summarize(recovery.next_effect_s).as_dict(),
+        "truncated_lines": len(facts.arm.tails),
+        "settings": dict(spec.settings),
+    }
+
+
+def count_steps_completed(facts: Facts) -> int:
+    """Count committed steps; without a journal, the steps of the instances that the engine calls
+    completed.
+    """
+    if facts.spec.journal:
+        return len(facts.successes)
+    return len(facts.spec.steps) * sum(state == "Completed" for state in facts.states.values())
+
+
+def no_measures(reason: str) -> dict[str, Any]:
+    """Return the same figures, all unknown, for an arm that cannot be measured."""
+    names = [
+        *("flows", "completed", "lost", "never_opened", "orphan_effects", "kills", "kills_proved", "recovered"),
+        *("in_doubt", "in_doubt_open", "effects", "steps_completed"),
+    ]
+    none = summarize([]).as_dict()
+    return {
+        **dict.fromkeys(names),
+        "duplicates": dict.fromkeys(DUPLICATES),
+        "resume_s": none,
+        "next_effect_s": none,
+        "settings": {},
+        "unmeasured": reason,
+    }
