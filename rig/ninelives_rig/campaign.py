@@ -85,6 +85,15 @@ class Arm:
             return {}
         return {"kills": self.kills, **{name: n * self.kills for name, n in self.expect_per_kill.items()}}
 
+    def scaled(self, flows: int | None, kills: int | None) -> Arm:
+        """Return this arm with another number of flows or kills; as many disturbances as kills, if it has any."""
+        kills = self.kills if kills is None else kills
+        disturbances = self.disturbances
+        if disturbances and kills != self.kills:
+            spaced = (0.8 * (turn + 1) / (kills + 1) for turn in range(kills))
+            disturbances = tuple(replace(disturbances[0], at_done=at_done) for at_done in spaced)
+        return replace(self, flows=self.flows if flows is None else flows, kills=kills, disturbances=disturbances)
+
 
 @dataclass(frozen=True)
 class Campaign:
@@ -96,12 +105,4 @@ class Campaign:
 
     def scaled(self, flows: int | None, kills: int | None) -> Campaign:
         """Return this campaign with another number of flows or kills in each arm."""
-        arms = tuple(
-            replace(
-                arm,
-                flows=arm.flows if flows is None else flows,
-                kills=arm.kills if kills is None else kills,
-            )
-            for arm in self.arms
-        )
-        return replace(self, arms=arms)
+        return replace(self, arms=tuple(arm.scaled(flows, kills) for arm in self.arms))

@@ -1,0 +1,53 @@
+"""What the coordinator itself does to nodes while an arm runs: asks one to leave, or freezes one for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from ninelives_rig.campaign import Disturbance
+from ninelives_rig.nodes import Fleet, Node
+
+
+class Disturbances:
+    """Carries out an arm's disturbances when their share of the flows is done; kills deliver themselves."""
+
+    def __init__(self, planned: Sequence[Disturbance], flows: int, fleet: Fleet) -> None:
+        self._due = sorted(planned, key=lambda one: one.at_done)
+        self._flows = flows
+        self._fleet = fleet
+        self._frozen: list[tuple[float, Node]] = []
+
+    def tick(self, done: int) -> None:
+        """Do what is due now that so many flows are done."""
+        now = time.monotonic()
+        for until, node in list(self._frozen):
+            if now >= until:
+                self._thaw(until, node)
+        while self._due and done >= self._due[0].at_done * self._flows:
+            candidates = [node for node in self._fleet.nodes if node.order.role == self._due[0].role]
+            if not candidates:
+                return
+            disturbance = self._due.pop(0)
+            node = candidates[len(self._due) % len(candidates)]
+            if disturbance.action == "terminate":
+                self._fleet.retire(node)
+            else:
+                self._fleet.freeze(node)
+                self._frozen.append((now + disturbance.hold_s, node))
+
+    @property
+    def over(self) -> bool:
+        """Whether everything planned has been done and undone."""
+        return not self._due and not self._frozen
+
+    def heal(self) -> None:
+        """Let every frozen node go on, and plan nothing more."""
+        self._due.clear()
+        for until, node in list(self._frozen):
+            self._thaw(until, node)
+
+    def _thaw(self, until: float, node: Node) -> None:
+        self._frozen.remove((until, node))
+        if node in self._fleet.nodes:
+            self._fleet.thaw(node)

@@ -1,0 +1,259 @@
+"""One arm on its way through a run: everything it uses, and the verbs that ``run`` strings together."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from ninelives_rig.campaign import Arm, Campaign
+from ninelives_rig.cluster.ladder import OpenServer
+from ninelives_rig.disturb import Disturbances
+from ninelives_rig.engines.base import Engine, NodeOrder, NodeSettings, Store
+from ninelives_rig.evidence.writer import ArmFolder, BundleWriter
+from ninelives_rig.nodes import Fleet
+from ninelives_rig.progress import Display
+from ninelives_rig.recorder import Recorder
+from ninelives_rig.rundir import RunDirectory, interrupts_held_back
+from ninelives_rig.schedule import COORDINATOR, WORKER, Instance, Kill, draw_instances, draw_kills
+from ninelives_rig.sink import Sink
+from ninelives_rig.starts import StartList, keep_in_flight
+from ninelives_rig.watch import Movement, Probe
+
+_STARTS_AT_ONCE = 64
+_REAP_S = 0.02
+
+
+@dataclass
+class Rig:
+    """What all arms of a run share."""
+
+    campaign: Campaign
+    arms: tuple[Arm, ...]
+    engine: Engine
+    seed: str
+    server: OpenServer
+    schema: str
+    run_directory: RunDirectory
+    bundle: BundleWriter
+    display: Display
+    manifest: dict[str, object]
+    keep: bool = False
+    delivery: str = "sigkill"
+    node_extra: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Stage:
+    """One arm being run."""
+
+    rig: Rig
+    arm: Arm
+    folder: ArmFolder
+    work: Path
+    store: Store
+    recorder: Recorder
+    instances: list[Instance]
+    kills: list[Kill]
+    fleet: Fleet
+    disturbances: Disturbances
+    probe: Probe
+    movement: Movement
+    started_t: int
+    converged: bool = False
+    progressing: bool = True
+
+    @property
+    def fired(self) -> int:
+        """How many kills have left a receipt."""
+        return sum(1 for _ in self.folder.receipts.iterdir())
+
+    @property
+    def done(self) -> bool:
+        """Whether every registered instance is terminal, as the server shows."""
+        return self.probe.latest.terminal >= self.arm.flows
+
+    def enter_phase(self, phase: str) -> None:
+        """Write down and show that a phase has begun."""
+        self.recorder.event("phase", phase=phase)
+        self.rig.display.enter_phase(phase)
+
+    def describe(self, ended_t: int = 0) -> None:
+        """Write what the arm is and, at its end, how it came out."""
+        arm, has = self.arm, self.rig.engine.capabilities
+        self.folder.describe(
+            {
+                "name": arm.name,
+                "effect": arm.effect,
+                "position": arm.position,
+                "steps": [
+                    {"step_id": number, "name": step.name, "service_s": step.service_s}
+                    for number, step in enumerate(arm.workload.steps, start=1)
+                ],
+                "flows": arm.flows,
+                "kills_planned": len(self.kills),
+                "workers": arm.workers,
+                "recovery_nodes": arm.recovery_nodes,
+                "in_flight": arm.in_flight,
+                "flows_max": arm.flows_max,
+                "ttl_s": arm.ttl_s,
+                "capabilities": {"journal": has.journal, "tokens": has.tokens, "intents": has.intents},
+                "boundaries": sorted(has.boundaries),
+                "expect": arm.expect,
+                "converged": self.converged,
+                "converge_timeout_s": arm.converge_timeout_s,
+                "progressing": self.progressing,
+                "restarts": self.fleet.restarts,
+                "started_t": self.started_t,
+                "ended_t": ended_t,
+            }
+        )
+
+
+@contextmanager
+def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
+    """Name every instance and kill and write them down, make the arm's schema; end all its processes at the end."""
+    rig.display.enter_arm(arm.name, arm.flows)
+    folder = rig.bundle.arm(arm.name)
+    work = rig.run_directory.path / "work" / arm.name
+    work.mkdir(parents=True)
+    instances = draw_instances(arm, rig.seed)
+    kills = draw_kills(arm, rig.engine.capabilities, rig.seed, instances)
+    folder.instances((one.index, one.instance_id, one.started_by) for one in instances)
+    folder.schedule([kill.as_json() for kill in kills])
+    store = Store(rig.server.dsn, f"{rig.schema}_{rig.arms.index(arm) + 1}")
+    recorder = Recorder(folder.history, "coordinator")
+    fleet = Fleet(_orders(rig, arm, instances, store, folder, work), kills, rig.run_directory, recorder)
+    stage = Stage(
+        rig=rig,
+        arm=arm,
+        folder=folder,
+        work=work,
+        store=store,
+        recorder=recorder,
+        instances=instances,
+        kills=kills,
+        fleet=fleet,
+        disturbances=Disturbances(arm.disturbances, arm.flows, fleet),
+        probe=Probe(store.dsn, rig.engine.progress_query(store)),
+        movement=Movement(arm.ttl_s),
+        started_t=time.monotonic_ns(),
+    )
+    stage.describe()
+    rig.engine.prepare(store)
+    try:
+        yield stage
+    finally:
+        with interrupts_held_back():
+            fleet.kill()
+            stage.probe.close()
+            recorder.close()
+            if not rig.keep:
+                rig.engine.discard(store)
+
+
+def start_nodes(stage: Stage) -> None:
+    """Start the coordinator's share durably while no node exists, then all nodes, which start the rest."""
+    stage.enter_phase("start")
+    owed = [one.index for one in stage.instances if one.started_by == COORDINATOR]
+    if owed:
+        asyncio.run(_start_all(stage, owed))
+    stage.fleet.start()
+
+
+def disturb(stage: Stage) -> None:
+    """Let the kills and the other disturbances happen, until all have happened or no flow is left to hit."""
+    stage.enter_phase("disturb")
+    planned = len(stage.kills)
+    _watch(stage, lambda: stage.disturbances.over and (stage.done or stage.fired >= planned))
+
+
+def heal(stage: Stage) -> None:
+    """End every disturbance that lasts. What was killed has been replaced already."""
+    stage.enter_phase("heal")
+    stage.disturbances.heal()
+
+
+def drain(stage: Stage) -> None:
+    """Wait until every instance is terminal, nothing moves for three TTLs, or time is up; then stop the nodes."""
+    stage.enter_phase("drain")
+    _watch(stage, lambda: stage.done)
+    stage.converged = stage.done
+    stage.progressing = not stage.movement.stands_still
+    stage.enter_phase("stop")
+    stage.fleet.stop(stage.arm.drain_s + 5.0)
+
+
+def collect(stage: Stage) -> None:
+    """Copy what the server and the sink hold into the bundle, through a connection that no node has used."""
+    stage.enter_phase("collect")
+    with psycopg.connect(stage.store.dsn, autocommit=True) as connection:
+        stage.folder.tables(connection, stage.rig.engine.tables(stage.store))
+    stage.folder.sink(Sink(stage.work / "sink").records())
+    server = stage.rig.server.server
+    if server is not None:
+        shutil.copyfile(server.log, stage.folder.logs / "postgres.log")
+    stage.describe(ended_t=time.monotonic_ns())
+    shutil.rmtree(stage.work)
+
+
+def _orders(
+    rig: Rig, arm: Arm, instances: list[Instance], store: Store, folder: ArmFolder, work: Path
+) -> Iterator[NodeOrder]:
+    """Make the orders of the arm's nodes; the workers' starts are dealt out to them in turn."""
+    theirs = [one.index for one in instances if one.started_by == WORKER]
+    roles = [(WORKER, number) for number in range(1, arm.workers + 1)]
+    roles += [("recovery", number) for number in range(1, arm.recovery_nodes + 1)]
+    for role, number in roles:
+        yield NodeOrder(
+            process=f"{role}-{number}",
+            slot=f"{role}-{number}",
+            role=role,
+            engine=rig.engine.name,
+            store=store,
+            workload=arm.workload,
+            settings=NodeSettings(arm.ttl_s, arm.flows_max, arm.drain_s),
+            arm_root=folder.root,
+            work_root=work,
+            start_indexes=theirs[number - 1 :: arm.workers] if role == WORKER else [],
+            seed=rig.seed,
+            in_flight=arm.in_flight,
+            delivery=rig.delivery,
+            extra=rig.node_extra,
+        )
+
+
+async def _start_all(stage: Stage, owed: list[int]) -> None:
+    starts = StartList(stage.work / "coordinator.marks", owed, lambda index: stage.instances[index].instance_id)
+    engine = stage.rig.engine
+    async with engine.client(stage.store, stage.arm.workload) as starter:
+        await keep_in_flight(
+            starter,
+            starts,
+            _STARTS_AT_ONCE,
+            stage.recorder,
+            asyncio.Event(),
+            engine.is_refusal,
+            wait_for_end=False,
+        )
+    starts.close()
+
+
+def _watch(stage: Stage, reached: Callable[[], bool]) -> None:
+    """Keep the nodes alive and the display true, until the aim is reached or the arm can get no further."""
+    limit_ns = stage.started_t + int(stage.arm.converge_timeout_s * 1e9)
+    while True:
+        stage.fleet.reap(_REAP_S)
+        progress = stage.probe.look()
+        stage.movement.note(progress.mark)
+        stage.disturbances.tick(progress.terminal)
+        fired = stage.fired
+        stage.rig.display.update(progress.terminal, f"{fired}/{len(stage.kills)} kills, {progress.takeovers} takeovers")
+        if reached() or stage.movement.stands_still or time.monotonic_ns() > limit_ns:
+            return
