@@ -126,7 +126,8 @@ def test_reconcile_must_be_async() -> None:
     "wrong",
     [
         {"attempts_max": 0}, {"attempts_max": True}, {"attempts_max": 2.0}, {"delay_s": -0.1},
-        {"factor": 0.5}, {"delay_s": float("nan")}, {"delay_max_s": float("inf")}, {"jitter": 1.1}, {"jitter": "0"},
+        {"factor": 0.5}, {"delay_s": float("nan")}, {"delay_max_s": float("inf")},
+        {"jitter": 1.1}, {"jitter": "0"},
     ],
     ids=repr,
 )  # fmt: skip
