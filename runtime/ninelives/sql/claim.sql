@@ -82,12 +82,13 @@ select g.instance_id, g.signal_id, g.name, g.payload
  order by g.signal_seq;
 
 -- name: read_intents
--- purpose: the intents of each instance
+-- purpose: the intents that no step row answers: open ones and voided ones
 -- locks: none
 -- guard: an intent met here is never permission for the effect
 select n.instance_id, n.scope, n.step_id, n.attempt, n.token, n.outcome
   from ninelives.flow_intent n
  where n.instance_id = any (string_to_array(current_setting('ninelives.claimed', true), ',')::uuid[])
+   and (n.outcome is null or n.outcome = 'voided')
  order by n.instance_id, n.step_id, n.attempt;
 
 -- name: read_paused

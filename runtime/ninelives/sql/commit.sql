@@ -163,3 +163,41 @@ with b as materialized (
 )
 select b.ord::int, case when u.ord is not null then 'finished' else coalesce(p.verdict, 'unknown') end
   from b left join u on u.ord = b.ord left join before p on p.ord = b.ord;
+
+-- name: commit_transactional
+-- purpose: the step row of a transactional step, in the transaction of its body; refuses the whole transaction
+-- locks: taken by commit_wakes and commit_lock
+-- guard: fence = token, not finished, not paused where it would finish, step key free
+with u as (
+    update ninelives.flow_instance i
+       set next_sequence = i.next_sequence + 1, version = i.version + 1, claims = 0, updated_at = now(),
+           frontier = coalesce($11::json, i.frontier), state_bag = coalesce($12::json, i.state_bag),
+           state_bag_sequence = case when $12::json is null then i.state_bag_sequence else i.next_sequence end,
+           state = coalesce($13::text, i.state), result = coalesce($14::json, i.result),
+           finished_at = case when $13::text is null then null else now() end
+     where i.instance_id = $1::uuid and i.fence = $2::bigint and i.finished_at is null
+       and not (i.paused and $13::text is not null)
+    returning i.next_sequence - 1 as sequence, i.paused
+), s as (
+    insert into ninelives.flow_step (instance_id, sequence, token, duration_ms, committed_at, step_id, attempt,
+        scope, capability_id, capability_version, outcome, result, nondeterministic)
+    select $1::uuid, u.sequence, $2::bigint, $10::bigint, clock_timestamp(), $4::int, $5::int,
+           $3::text, $6::text, $7::text, 'Success', $8::json, $9::json
+      from u
+    on conflict do nothing
+    returning 1
+), w as (
+    delete from ninelives.flow_wake w using u where $13::text is not null and w.instance_id = $1::uuid
+), l as (
+    update ninelives.flow_lease l set holder = null
+      from u where $13::text is not null and l.instance_id = $1::uuid and l.token = $2::bigint
+)
+select (select u.paused from u) as paused,
+       case when (select count(*) from s) <> 1 then ninelives.refuse('the transactional step was not committed') end;
+
+-- name: step_token
+-- purpose: under which token a step attempt was committed, if it was
+-- locks: none
+-- guard: asked only after the backend that may have written it is gone
+select s.token from ninelives.flow_step s
+ where s.instance_id = $1::uuid and s.scope = $2::text and s.step_id = $3::int and s.attempt = $4::int;

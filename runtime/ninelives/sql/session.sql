@@ -112,3 +112,10 @@ returning p.plan_id, p.fingerprint;
 select p.plan_id, p.flow_version, p.plan from ninelives.flow_plan p
  where p.flow_id = $1 and ($2::text is null or p.flow_version = $2)
  order by p.plan_id desc limit 1;
+
+-- name: transaction_end
+-- purpose: end the backend of a transactional step whose answer was lost, so that its outcome can be read
+-- locks: none
+-- guard: only a backend of this session
+select pg_terminate_backend(a.pid) from pg_stat_activity a
+ where a.pid = $1::int and a.application_name = current_setting('application_name') and a.pid <> pg_backend_pid();

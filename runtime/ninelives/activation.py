@@ -1,0 +1,440 @@
+"""The activation loop: what a node does with one instance while it holds the lease.
+
+    claimed -> read -> decide -> (announce) -> run the body -> commit -> decide -> ... -> finish, or park
+
+Nothing behind a commit happens before the server has acknowledged it. An activation that learns that its token is
+stale drops everything and compensates nothing: another node may have moved the instance forward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from typing import Any, Protocol
+from uuid import UUID
+
+from ninelives import codec
+from ninelives.boundaries import Boundary, reached
+from ninelives.capability import AtMostOnce, Done, Voided
+from ninelives.capture import Call, idempotency_key
+from ninelives.decide import Complete, Decision, Fail, Reconcile, RunStep, WaitSignal
+from ninelives.errors import NinelivesError, PermanentError, StepTimedOut, StoreUnavailable
+from ninelives.frontier import IntentRow
+from ninelives.plan import AwaitSignal, Plan, Step
+from ninelives.recall import Recall
+from ninelives.settings import Settings
+from ninelives.store.control import Control
+from ninelives.store.rows import (
+    Claimed,
+    Finish,
+    Intend,
+    Park,
+    Release,
+    Row,
+    StepCommit,
+    Verdict,
+)
+from ninelives.transactions import Transactions
+
+log = logging.getLogger("ninelives.activation")
+
+WAIT_IN_NODE_MS_MAX = 1000
+_SUCCESS, _FAILURE, _COMMITTED = b"Success", b"Failure", b"committed"
+
+
+class Host(Protocol):
+    """What an activation needs of its node."""
+
+    settings: Settings
+    control: Control
+    transactions: Transactions
+
+    @property
+    def session_id(self) -> int:
+        """The present session; another one than at the claim means that the lease is gone."""
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the node is giving its leases back."""
+
+    def clock_us(self) -> int:
+        """The database's clock."""
+
+    def submit(self, row: Row) -> None:
+        """Queue a row for the instance's lane."""
+
+
+class Activation:
+    """One lease of one instance, from its claim to its end, rest, release or loss."""
+
+    def __init__(self, host: Host, plan: Plan, claimed: Claimed) -> None:
+        self._host = host
+        self._plan = plan
+        self._claimed = claimed
+        self._session_id = host.session_id
+        self._loop = asyncio.get_running_loop()
+        self.instance_id = UUID(bytes=claimed.instance_id)
+        self.token = claimed.token
+        self.holding = True
+        self.ended: str | None = None
+        self._recall = Recall(plan, claimed)
+
+    async def run(self) -> None:
+        """Drive the instance until it ends, rests, is given back, or the lease is lost."""
+        reached(Boundary.CLAIM_COMMITTED, self.instance_id, "", 0, 0, self.token)
+        if self._claimed.claims > self._host.settings.claims_max:
+            await self._finish("Failed", _poison(self._claimed.claims - 1))
+        decision = self._recall.decide()
+        while self.holding:
+            if self._session_id != self._host.session_id:
+                self._lose()
+            elif self._host.leaving:
+                await self._release()
+            elif not decision.commands:
+                decision = await self._rest(-1)
+            else:
+                decision = await self._perform(decision.commands[0])
+
+    async def _perform(self, command: object) -> Decision:
+        match command:
+            case RunStep():
+                return await self._step(command)
+            case WaitSignal():
+                return await self._signal(command.node)
+            case Reconcile():
+                return await self._reconcile(command.node, command.scope, command.attempt, command.voids)
+            case Complete():
+                return await self._finish("Completed", self._recall.frontier.result("", self._plan.nodes[-1].step_id))
+            case Fail():
+                return await self._finish(command.state, command.error)
+        raise NotImplementedError(f"this release cannot perform {command!r}; a newer node can")
+
+    # -- steps
+
+    async def _step(self, command: RunStep) -> Decision:
+        if command.delay_ms > 0:
+            return await self._delay(command)
+        kind = command.node.capability.effect.kind
+        if kind == "idempotent":
+            return await self._idempotent(command)
+        if kind == "at_most_once":
+            return await self._at_most_once(command)
+        return await self._transactional(command)
+
+    async def _delay(self, command: RunStep) -> Decision:
+        """Wait for a retry: a short one here, a long one parked; one past the deadline not at all."""
+        left_ms = self._recall.left_ms()
+        if left_ms is not None and left_ms <= command.delay_ms:
+            return self._recall.decide(deadline_passed=True)
+        if command.delay_ms > WAIT_IN_NODE_MS_MAX:
+            return await self._rest(command.delay_ms)
+        await asyncio.sleep(command.delay_ms / 1000)
+        return await self._step(RunStep(command.node, command.scope, command.attempt, command.voids, 0))
+
+    async def _idempotent(self, command: RunStep) -> Decision:
+        call = self._call(command)
+        began_ns = time.monotonic_ns()
+        try:
+            result = await self._body(command.node, call)
+        except Exception as error:
+            return await self._failed(command, call, error, began_ns)
+        return await self._succeeded(command, call, result, began_ns)
+
+    async def _at_most_once(self, command: RunStep) -> Decision:
+        """Announce, run, commit; a body that neither returns nor says "it did not happen" leaves a doubt."""
+        call = self._call(command)
+        refusal = await self._announce(command, call)
+        if refusal is not None:
+            return refusal
+        began_ns = time.monotonic_ns()
+        try:
+            result = await self._body(command.node, call)
+        except PermanentError as error:
+            return await self._failed(command, call, error, began_ns, settles=_COMMITTED)
+        except Exception as error:
+            log.warning("%s: the effect of %s is in doubt: %s", self.instance_id, command.node.name, error)
+            return await self._reconcile(command.node, command.scope, command.attempt, command.voids)
+        return await self._succeeded(command, call, result, began_ns, settles=_COMMITTED)
+
+    async def _announce(self, command: RunStep, call: Call) -> Decision | None:
+        """Commit the intent; ``None`` is the permission, which only the insert's own answer gives."""
+        row = Intend(
+            self._claimed.instance_id, self.token, self._loop.create_future(), command.scope.encode(),
+            command.node.step_id, command.attempt, call.idempotency_key.encode(),
+        )  # fmt: skip
+        verdict = await self._write(row)
+        if verdict == "accepted" or (verdict == "exists under this token" and row.resent):
+            reached(
+                Boundary.INTENT_COMMITTED, self.instance_id, command.scope, command.node.step_id, command.attempt,
+                self.token,
+            )  # fmt: skip
+            return None
+        if verdict == Verdict.PAUSED:
+            return await self._rest(-1)
+        if verdict in (Verdict.FENCED, Verdict.TERMINAL):
+            self._lose()
+            return Decision(())
+        return await self._again()
+
+    async def _transactional(self, command: RunStep) -> Decision:
+        """Run the body in a transaction that also commits the step row and checks the fence."""
+        began_ns = time.monotonic_ns()
+        call = self._call(command)
+        try:
+            async with self._host.transactions.open() as connection:
+                call = self._call(command, connection)
+                result = await self._body(command.node, call)
+                row = self._success_row(command, call, result, began_ns)
+                reached(
+                    Boundary.TRANSACTION_PREPARED, self.instance_id, command.scope, command.node.step_id,
+                    command.attempt, self.token,
+                )  # fmt: skip
+                decision = self._recall.fold_result(row, result)
+                verdict = await self._host.transactions.commit(connection, row)
+        except Exception as error:
+            return await self._failed(command, call, error, began_ns)
+        if verdict == Verdict.COMMITTED:
+            return await self._committed(row, decision)
+        self._recall.restore(self._claimed)
+        if verdict == Verdict.PAUSED:
+            return await self._rest(-1)
+        if verdict in (Verdict.ABSORBED, Verdict.UNKNOWN):
+            return await self._failed(command, call, StoreUnavailable(row.error), began_ns)
+        return self._refused(verdict)
+
+    async def _body(self, node: Step, call: Call) -> Any:
+        """Run the capability's body with the step's input, within its time-out and the flow's deadline."""
+        value = node.input
+        if value is None:
+            value = self._recall.state.input
+        elif callable(value):
+            value = value(self._recall.state)
+        limit_s = node.timeout_s
+        left_ms = self._recall.left_ms()
+        if left_ms is not None:
+            limit_s = left_ms / 1000 if limit_s is None else min(limit_s, left_ms / 1000)
+        reached(Boundary.BODY_ENTERED, self.instance_id, call.scope, node.step_id, call.attempt, self.token)
+        if limit_s is None:
+            result = await node.capability.body(call, value)
+        else:
+            try:
+                async with asyncio.timeout(limit_s) as limit:
+                    result = await node.capability.body(call, value)
+            except TimeoutError as error:
+                if limit.expired():
+                    raise StepTimedOut.after(node.name, call.attempt, limit_s) from error
+                raise
+        reached(Boundary.BODY_RETURNED, self.instance_id, call.scope, node.step_id, call.attempt, self.token)
+        return result
+
+    async def _succeeded(
+        self, command: RunStep, call: Call, result: Any, began_ns: int, settles: bytes | None = None
+    ) -> Decision:
+        try:
+            row = self._success_row(command, call, result, began_ns)
+        except NinelivesError as error:
+            return await self._failed(command, call, error, began_ns, settles=settles)
+        row.settles = settles
+        return await self._commit(row, self._recall.fold_result(row, result))
+
+    async def _failed(
+        self, command: RunStep, call: Call, error: Exception, began_ns: int, settles: bytes | None = None
+    ) -> Decision:
+        """Commit a failed attempt: a row of its own, with the time of the next one where there is one."""
+        described = codec.error_text(error)
+        if isinstance(error, NinelivesError) and error.code == "payload.refused":
+            described["permanent"] = True
+        row = self._row(command.node, command.scope, command.attempt, _FAILURE, _encoded_error(described), began_ns)
+        row.nondeterministic = _captures(call, self._host.settings.payload_limit_bytes)
+        row.settles = settles
+        policy = command.node.retry
+        if command.attempt - command.voids < policy.attempts_max and not described.get("permanent"):
+            key = idempotency_key(self.instance_id, command.scope, command.node.step_id)
+            row.retry_ms = policy.delay_ms(command.attempt, key)
+        self._recall.apply(row, described, row.retry_ms)
+        return await self._commit(row, self._recall.decide())
+
+    def _success_row(self, command: RunStep, call: Call, result: Any, began_ns: int) -> StepCommit:
+        encoded = codec.encode(
+            result,
+            limit_bytes=self._host.settings.payload_limit_bytes,
+            what=f"result of step {command.node.name!r}",
+        )
+        row = self._row(command.node, command.scope, command.attempt, _SUCCESS, encoded, began_ns)
+        row.nondeterministic = _captures(call, self._host.settings.payload_limit_bytes)
+        return row
+
+    def _row(
+        self, node: Step, scope: str, attempt: int, outcome: bytes, result: bytes, began_ns: int
+    ) -> StepCommit:
+        capability = node.capability
+        return StepCommit(
+            self._claimed.instance_id, self.token, self._loop.create_future(), scope.encode(), node.step_id, attempt,
+            capability.id.encode(), capability.version.encode(), outcome, result, None,
+            (time.monotonic_ns() - began_ns) // 1_000_000,
+        )  # fmt: skip
+
+    # -- waits
+
+    async def _signal(self, node: AwaitSignal) -> Decision:
+        """Consume the first signal of that name with the wait's own step row, or rest until one comes."""
+        for signal in self._claimed.signals:
+            if signal.name == node.name:
+                row = StepCommit(
+                    self._claimed.instance_id, self.token, self._loop.create_future(), b"", node.step_id, 1,
+                    b"ninelives.await_signal", b"1", _SUCCESS, signal.payload, None, 0,
+                )  # fmt: skip
+                row.signal_id = signal.signal_id.encode()
+                self._recall.apply(row, codec.decode(signal.payload), -1)
+                return await self._commit(row, self._recall.fold(row))
+        return await self._rest(-1)
+
+    # -- doubts
+
+    async def _reconcile(self, node: Step, scope: str, attempt: int, voids: int) -> Decision:
+        """Ask the outside system about an intent without an outcome; never run its effect again blindly."""
+        key = (self._claimed.instance_id, self.token, scope, node.step_id, attempt)
+        if not await self._host.control.doubt(*key):
+            return await self._again()
+        call = Call(
+            self.instance_id, scope, node.step_id, node.name, attempt, self.token, self._host.clock_us, voids
+        )
+        effect = node.capability.effect
+        answer: object = None
+        if isinstance(effect, AtMostOnce) and effect.reconcile is not None:
+            try:
+                answer = await effect.reconcile(call)
+            except Exception as error:
+                log.warning("%s: the probe of %s failed, the doubt stays: %s", self.instance_id, node.name, error)
+        if isinstance(answer, Done):
+            command = RunStep(node, scope, attempt, voids, 0)
+            return await self._succeeded(command, call, answer.result, time.monotonic_ns(), settles=b"done")
+        if isinstance(answer, Voided):
+            if not await self._host.control.void(*key):
+                return await self._again()
+            self._recall.frontier.apply_intent(IntentRow(scope, node.step_id, attempt, self.token, "voided"))
+            return self._recall.decide()
+        log.warning("%s: %s is in doubt and waits for an operator", self.instance_id, node.name)
+        return await self._rest(-1)
+
+    # -- the journal
+
+    async def _commit(self, row: StepCommit, decision: Decision) -> Decision:
+        reached(
+            Boundary.JOURNAL_PREPARED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token
+        )
+        verdict = await self._write(row)
+        if verdict == Verdict.COMMITTED:
+            return await self._committed(row, decision)
+        if verdict == Verdict.PAUSED:
+            return await self._commit_paused(row)
+        if verdict == Verdict.ABSORBED:
+            return await self._again()
+        if verdict == Verdict.REFUSED:
+            raise StoreUnavailable(f"the store refused a row of {self.instance_id}: {row.error}")
+        return self._refused(verdict)
+
+    async def _committed(self, row: StepCommit, decision: Decision) -> Decision:
+        reached(
+            Boundary.JOURNAL_COMMITTED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token
+        )
+        if row.finish is not None:
+            return self._over(row.finish.decode())
+        if row.observed_pause:
+            return await self._rest(-1)
+        return decision
+
+    async def _commit_paused(self, row: StepCommit) -> Decision:
+        """The instance was paused at its last commit: its result row still counts, its end waits."""
+        row.answered = self._loop.create_future()
+        row.finish = row.finish_result = None
+        row.resent = False
+        return await self._commit(row, self._recall.decide())
+
+    def _refused(self, verdict: str) -> Decision:
+        log.info("%s: commit refused (%s) under token %d; dropped", self.instance_id, verdict, self.token)
+        self._lose()
+        return Decision(())
+
+    # -- ends
+
+    async def _finish(self, state: str, result: Any) -> Decision:
+        encoded = codec.encode(result, limit_bytes=1 << 30, what="result of the instance")
+        row = Finish(self._claimed.instance_id, self.token, self._loop.create_future(), state.encode(), encoded)
+        verdict = await self._write(row)
+        if verdict == "finished":
+            return self._over(state)
+        if verdict == Verdict.PAUSED:
+            return await self._rest(-1)
+        return self._refused(verdict)
+
+    def _over(self, state: str) -> Decision:
+        reached(Boundary.FINISH_COMMITTED, self.instance_id, "", 0, 0, self.token)
+        self.holding = False
+        self.ended = state
+        return Decision(())
+
+    async def _rest(self, delay_ms: int) -> Decision:
+        """Park; where something came in since the claim, read again and go on."""
+        row = Park(self._claimed.instance_id, self.token, self._loop.create_future(), self._claimed.seq, delay_ms)
+        verdict = await self._write(row)
+        if verdict == "parked":
+            reached(Boundary.PARK_COMMITTED, self.instance_id, "", 0, 0, self.token)
+            self.holding = False
+            return Decision(())
+        if verdict == "again":
+            return await self._again(row.current_seq)
+        self._lose()
+        return Decision(())
+
+    async def _again(self, seq: int | None = None) -> Decision:
+        """Read what the store holds by now and decide anew, under the same lease."""
+        claimed = await self._host.control.read(self._claimed)
+        if seq is not None:
+            claimed = replace(claimed, seq=seq)
+        self._claimed = claimed
+        self._recall.restore(claimed)
+        return self._recall.decide()
+
+    async def _release(self) -> None:
+        row = Release(self._claimed.instance_id, self.token, self._loop.create_future())
+        await self._write(row)
+        reached(Boundary.RELEASE_COMMITTED, self.instance_id, "", 0, 0, self.token)
+        self.holding = False
+
+    def _lose(self) -> None:
+        reached(Boundary.LEASE_LOST, self.instance_id, "", 0, 0, self.token)
+        self.holding = False
+
+    def _call(self, command: RunStep, connection: Any = None) -> Call:
+        node = command.node
+        recorded = self._recall.frontier.captured(command.scope, node.step_id) if command.attempt > 1 else None
+        return Call(
+            self.instance_id, command.scope, node.step_id, node.name, command.attempt, self.token,
+            self._host.clock_us, command.voids, recorded, connection,
+        )  # fmt: skip
+
+    async def _write(self, row: Row) -> str:
+        self._host.submit(row)
+        return await row.answered
+
+
+def _captures(call: Call, limit_bytes: int) -> bytes | None:
+    captured = call.dump()
+    return None if captured is None else codec.encode(captured, limit_bytes=limit_bytes, what="captures")
+
+
+def _encoded_error(described: dict[str, Any]) -> bytes:
+    return codec.encode(described, limit_bytes=1 << 30, what="error")
+
+
+def _poison(claims: int) -> dict[str, Any]:
+    return {
+        "code": "instance.poison",
+        "message": f"claimed {claims} times without one commit: it ends the nodes that run it; "
+        "look at their logs, fix the step, and start it again under another id",
+    }
+
+

@@ -1,0 +1,322 @@
+"""A node: one process that claims due instances, runs their activations, and gives them back when it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from ninelives.activation import Activation
+from ninelives.boundaries import Boundary, reached
+from ninelives.client import SINGLE, Client, Handle
+from ninelives.errors import NinelivesError, StoreUnavailable
+from ninelives.flow import Flow
+from ninelives.outstanding import Outstanding
+from ninelives.plan import Plan
+from ninelives.registry import Registry
+from ninelives.session import Session
+from ninelives.settings import Settings
+from ninelives.store.rows import Claimed, Release, Start
+from ninelives.transactions import Connection, Transactions
+from ninelives.watch import Watch
+from ninelives.wire import Wire
+
+log = logging.getLogger("ninelives.node")
+
+CLAIM_ROWS_MAX = 200
+RECOVERY_ROWS_MAX = 500
+
+
+class Node(Client):
+    """Run ``flows`` for one schema; also a client, whose starts it runs itself.
+
+    ``async with Node(dsn, flows=[...]) as node: await node.run()`` serves until SIGTERM or SIGINT. Several nodes share
+    nothing but the database. ``name`` is for people; what identifies a node is its session.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        flows: Iterable[Flow | Plan],
+        schema: str = "ninelives",
+        settings: Settings | None = None,
+        name: str = "node",
+        overrides: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(dsn, schema=schema, settings=settings, overrides=overrides)
+        self.name = name
+        self.registry = Registry(flows)
+        self.transactions = Transactions(self._open_transaction, self._queries, self.settings.transactions_max)
+        self._plans: dict[int, Plan] = {}
+        self._session: Session | None = None
+        self._watch: Watch | None = None
+        self._activations: dict[bytes, Activation] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loops: set[asyncio.Task[None]] = set()
+        self._outstanding = Outstanding()
+        self._saturated = False
+        self._leaving = False
+        self._stop = asyncio.Event()
+        self._due = asyncio.Event()
+        self.takeovers = 0
+        self.finished = 0
+
+    # -- life
+
+    async def open(self) -> None:
+        """Check, connect, open a session, register the plans, and begin to watch and to claim."""
+        self._loop = asyncio.get_running_loop()
+        self._session = await self._open_session()
+        try:
+            await super().open()
+            for plan in self.registry.plans:
+                self._plans[await self.register(plan)] = plan
+        except BaseException:
+            await asyncio.to_thread(self._session.close)
+            raise
+        self._watch = Watch(
+            self.dsn, self._queries, self.settings, lambda: self.session_id, self._channel, self._on_death
+        )
+        self._watch.open()
+        for loop in (self._claim_loop, self._audit_loop):
+            self._loops.add(self._loop.create_task(loop()))
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, then drain within ``drain_s`` and return."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop.set)
+        try:
+            await self._stop.wait()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._loop.remove_signal_handler(number)
+        await self.drain()
+
+    async def drain(self) -> None:
+        """Stop claiming, let steps in flight end within ``drain_s``, and give every lease back, due at once."""
+        self._leaving = True
+        self._due.set()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self.settings.drain_s)
+        for task in list(self._tasks):
+            task.cancel()
+        left = [activation for activation in self._activations.values() if activation.holding]
+        rows = [Release(a.instance_id.bytes, a.token, self._loop.create_future()) for a in left]
+        for row in rows:
+            self.submit(row)
+        if rows:
+            log.warning("%d steps did not end within the drain budget of %.1f s", len(rows), self.settings.drain_s)
+            await asyncio.wait([row.answered for row in rows], timeout=self.settings.connect_timeout_s)
+
+    async def close(self) -> None:
+        """Drain, say goodbye, close."""
+        if not self._leaving:
+            await self.drain()
+        for task in self._loops:
+            task.cancel()
+        if self._watch is not None:
+            await asyncio.to_thread(self._watch.close)
+        if self._session is not None:
+            await asyncio.to_thread(self._session.close)
+        await self.transactions.close()
+        await super().close()
+
+    # -- what activations need
+
+    @property
+    def session_id(self) -> int:
+        """The present session."""
+        assert self._session is not None
+        return self._session.session_id
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the node is giving its leases back."""
+        return self._leaving
+
+    @property
+    def in_flight(self) -> int:
+        """Activations at work."""
+        return len(self._activations)
+
+    def clock_us(self) -> int:
+        """The database's clock in microseconds since 1970."""
+        assert self._session is not None
+        return self._session.clock_us()
+
+    # -- work
+
+    async def start(self, flow: Flow | Plan, input: Any = None, *, instance_id: UUID | None = None) -> Handle:
+        """Start ``flow`` durably and run it here, in one transaction, while there is room; see ``Client.start``."""
+        plan = flow.plan if isinstance(flow, Flow) else flow
+        hold = not self._leaving and self.in_flight < self.settings.in_flight_max
+        plan_id = await self.register(plan)
+        if not hold or plan_id not in self._plans:
+            return await self._start(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id)
+        row = self._start_row(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id, hold=True)
+        with self._outstanding.claim():
+            if await self._started(row) == "held":
+                self._activate(_born(row))
+        return Handle(self, UUID(bytes=row.instance_id))
+
+    async def _claim_loop(self) -> None:
+        """Claim whenever something may be due: a notification, a death, room, or a poll."""
+        jitter = random.Random(self.session_id)
+        while not self._leaving:
+            try:
+                async with asyncio.timeout(self.settings.poll_s * jitter.uniform(0.75, 1.25)):
+                    await self._due.wait()
+            except TimeoutError:
+                pass
+            self._due.clear()
+            try:
+                while await self._claim():
+                    pass
+            except Exception:
+                log.exception("a claim failed; the next one comes within %.1f s", self.settings.poll_s)
+
+    async def _claim(self) -> bool:
+        """Claim once; true when there is probably more."""
+        if self._leaving or not self._plans:
+            return False
+        room = self.settings.in_flight_max - self.in_flight
+        limit = max(0, min(CLAIM_ROWS_MAX, room))
+        recovery_limit = max(0, min(RECOVERY_ROWS_MAX, room + self.settings.recovery_in_flight_max))
+        with self._outstanding.claim():
+            taken = await self.control.claim(self.session_id, list(self._plans), limit, recovery_limit)
+            for claimed in taken or ():
+                self.takeovers += claimed.takeover
+                self._activate(claimed)
+        self._saturated = limit == 0 or (taken is not None and len(taken) >= limit)
+        return taken is not None and len(taken) > 0 and (limit == 0 or len(taken) >= limit)
+
+    def _activate(self, claimed: Claimed) -> None:
+        activation = Activation(self, self._plans[claimed.plan_id], claimed)
+        self._activations[claimed.instance_id] = activation
+        task = self._loop.create_task(self._run(activation))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, activation: Activation) -> None:
+        """Run one activation; an error of ours gives the lease back instead of keeping it for ever."""
+        try:
+            await activation.run()
+        except asyncio.CancelledError:
+            return
+        except Exception:
+            log.exception("activation of %s failed; its lease is given back", activation.instance_id)
+            await self._give_back(activation)
+        self.finished += activation.ended is not None
+        key = activation.instance_id.bytes
+        if self._activations.get(key) is activation:
+            del self._activations[key]
+        if self._saturated and self.in_flight < self.settings.in_flight_max:
+            self._saturated = False
+            self._due.set()
+
+    async def _give_back(self, activation: Activation) -> None:
+        await asyncio.sleep(1.0)
+        row = Release(activation.instance_id.bytes, activation.token, self._loop.create_future())
+        self.submit(row)
+        await row.answered
+
+    async def _audit_loop(self) -> None:
+        """Give back what the store says is held here and nobody here knows: a claim whose answer was lost."""
+        suspects: dict[tuple[bytes, int], int] = {}
+        while not self._leaving:
+            await asyncio.sleep(self.settings.renew_s)
+            try:
+                mark = self._outstanding.mark()
+                held = await self.control.held(self.session_id)
+            except NinelivesError as error:
+                log.info("no audit this time: %s", error)
+                continue
+            unknown = {key for key in held if not self._knows(*key)}
+            ripe = [key for key in unknown if self._outstanding.settled_before(suspects.get(key))]
+            suspects = {key: suspects.get(key, mark) for key in unknown if key not in ripe}
+            for instance_id, token in ripe:
+                log.warning("the claim of %s was never answered; lease given back", UUID(bytes=instance_id))
+                self.submit(Release(instance_id, token, self._loop.create_future()))
+
+    def _knows(self, instance_id: bytes, token: int) -> bool:
+        activation = self._activations.get(instance_id)
+        return activation is not None and activation.token == token
+
+    # -- sessions
+
+    async def _open_session(self) -> Session:
+        session = Session(self.dsn, self._queries, self.name, self.settings, self._on_session_lost)
+        await asyncio.to_thread(session.open)
+        reached(Boundary.SESSION_OPENED, None, "", 0, 0, 0)
+        return session
+
+    def _on_session_lost(self, session: Session) -> None:
+        self._loop.call_soon_threadsafe(self._begin_again, session)
+
+    def _begin_again(self, session: Session) -> None:
+        if session is self._session and not self._leaving:
+            task = self._loop.create_task(self._renew_session())
+            self._loops.add(task)
+            task.add_done_callback(self._loops.discard)
+
+    async def _renew_session(self) -> None:
+        """The session is dead: a new one, under which nothing of the old one is held."""
+        delay_s = 0.05
+        while not self._leaving:
+            try:
+                self._session = await self._open_session()
+                break
+            except StoreUnavailable as error:
+                log.info("no session yet: %s", error)
+                await asyncio.sleep(delay_s)
+                delay_s = min(1.0, delay_s * 2)
+        for lane in self._lanes:
+            lane.renew_connection()
+        self.control.close()
+        self._due.set()
+
+    def _on_death(self, session_id: int) -> None:
+        self._loop.call_soon_threadsafe(self._due.set)
+
+    # -- connections
+
+    def _application_name(self) -> str:
+        assert self._session is not None
+        return self._session.application_name
+
+    def _lane_session(self) -> int:
+        return self.session_id
+
+    async def _open_lanes(self, count: int) -> None:
+        self.control.on_notify = self._due.set
+        await super()._open_lanes(self.settings.lanes)
+
+    async def _open_single(self) -> Wire:
+        return await self._wire(SINGLE, listen=self._channel)
+
+    async def _open_transaction(self) -> Connection:
+        try:
+            return await psycopg.AsyncConnection[tuple[object, ...]].connect(
+                self.dsn,
+                application_name=self._application_name(),
+                connect_timeout=self.settings.connect_timeout_s,
+                cursor_factory=psycopg.AsyncRawCursor,
+            )
+        except psycopg.OperationalError as error:
+            raise StoreUnavailable(str(error).strip()) from error
+
+
+def _born(row: Start) -> Claimed:
+    """The lease that came with a start."""
+    return Claimed(
+        instance_id=row.instance_id, plan_id=row.plan_id, token=row.token, seq=1, claims=1, state="Running",
+        input=row.input, frontier=None, bag=None, deadline_in_ms=row.deadline_ms or -1, takeover=False,
+    )  # fmt: skip

@@ -1,0 +1,105 @@
+"""What an activation knows of its instance: the frontier, the state, the deadline, and when a snapshot is due.
+
+A snapshot (frontier and state) is written with a commit once in a while, so that a resume reads it and only the rows
+behind it: its cost does not grow with the history, and a growing state is not written with every step.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from ninelives import codec
+from ninelives.decide import Complete, Decision, decide
+from ninelives.frontier import Frontier, IntentRow, StepRow
+from ninelives.plan import Plan
+from ninelives.state import State
+from ninelives.store.rows import Claimed, StepCommit
+
+SNAPSHOT_ROWS: Final = 32
+SNAPSHOT_ROWS_MAX: Final = 256
+_COMPLETED: Final = b"Completed"
+
+
+class Recall:
+    """The memory of one activation, rebuilt from the store by ``restore`` and moved forward by ``apply``."""
+
+    __slots__ = (
+        "_bag_bytes", "_bytes_since", "_deadline_at", "_plan", "_rows_since", "_sequence", "frontier", "state",
+    )  # fmt: skip
+
+    def __init__(self, plan: Plan, claimed: Claimed) -> None:
+        self._plan = plan
+        self._sequence = 0
+        self._deadline_at: float | None = None
+        if claimed.deadline_in_ms >= 0:
+            self._deadline_at = time.monotonic() + claimed.deadline_in_ms / 1000
+        self.restore(claimed)
+
+    def restore(self, claimed: Claimed) -> None:
+        """Rebuild the frontier from the snapshot and the rows behind it."""
+        value = codec.decode(claimed.input)
+        frontier = Frontier.restore(value, claimed.frontier, claimed.bag)
+        for step in claimed.steps:
+            result = None if step.result is None else codec.decode(step.result)
+            captured = None if step.nondeterministic is None else codec.decode(step.nondeterministic)
+            frontier.apply(
+                StepRow(
+                    step.scope, step.step_id, step.attempt, step.sequence, step.outcome, result, captured,
+                    step.retry_in_ms if step.retry_in_ms >= 0 else None,
+                )
+            )
+        for intent in claimed.intents:
+            frontier.apply_intent(
+                IntentRow(intent.scope, intent.step_id, intent.attempt, intent.token, intent.outcome)
+            )
+        self.frontier = frontier
+        self.state = State(value, self._plan, frontier)
+        self._bag_bytes = len(claimed.bag or b"")
+        self._rows_since = len(claimed.steps)
+        self._bytes_since = sum(len(step.result or b"") for step in claimed.steps)
+
+    def apply(self, row: StepCommit, result: Any, retry_in_ms: int = -1) -> None:
+        """Take a row that is about to be committed into the frontier."""
+        self._sequence += 1
+        self._rows_since += 1
+        self._bytes_since += len(row.result or b"")
+        captured = None if row.nondeterministic is None else codec.decode(row.nondeterministic)
+        self.frontier.apply(
+            StepRow(
+                row.scope.decode(), row.step_id, row.attempt, self._sequence, row.outcome.decode(), result, captured,
+                retry_in_ms if retry_in_ms >= 0 else None,
+            )
+        )
+
+    def fold_result(self, row: StepCommit, result: Any) -> Decision:
+        """Apply a success and fold what follows from it into its commit."""
+        self.apply(row, result if isinstance(result, str | int | bool | None) else codec.copy(result))
+        return self.fold(row)
+
+    def fold(self, row: StepCommit) -> Decision:
+        """Decide what follows the applied row; an end goes into the same commit, and so does a due snapshot."""
+        decision = self.decide()
+        if decision.commands and isinstance(decision.commands[0], Complete):
+            row.finish = _COMPLETED
+            row.finish_result = row.result
+        elif self._snapshot_due():
+            row.frontier, row.bag = self.frontier.snapshot()
+            self._bag_bytes = len(row.bag)
+            self._rows_since = self._bytes_since = 0
+        return decision
+
+    def decide(self, deadline_passed: bool | None = None) -> Decision:
+        """Ask the decider; the deadline is judged by what the database said was left at the claim."""
+        if deadline_passed is None:
+            left_ms = self.left_ms()
+            deadline_passed = left_ms is not None and left_ms <= 0
+        return decide(self._plan, self.frontier, deadline_passed=deadline_passed)
+
+    def left_ms(self) -> float | None:
+        """Milliseconds to the deadline; ``None`` without one."""
+        return None if self._deadline_at is None else (self._deadline_at - time.monotonic()) * 1000
+
+    def _snapshot_due(self) -> bool:
+        rows = self._rows_since
+        return rows >= SNAPSHOT_ROWS_MAX or (rows >= SNAPSHOT_ROWS and self._bytes_since * 4 >= self._bag_bytes)

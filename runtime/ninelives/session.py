@@ -1,0 +1,149 @@
+"""A node's session: one row, one heartbeat for all its leases, and an advisory lock that dies with the process.
+
+It lives in a thread of its own with a connection of its own, so that neither a blocked event loop nor an exhausted
+pool can cost a lease. Losing the session is a fact about latency; what is safe is decided by the fencing tokens.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import psycopg
+
+from ninelives.errors import StoreUnavailable
+from ninelives.settings import Settings
+
+log = logging.getLogger("ninelives.session")
+
+RETRY_S = 0.2
+
+
+def application_name(session_id: int) -> str:
+    """Name the connections of a session, so that declaring it dead can end them (PROTOCOL R5)."""
+    return f"ninelives {session_id}"
+
+
+class Session:
+    """One incarnation of a node, from opening to loss or close; never revived, never reused.
+
+    ``on_lost`` is called in the session's thread when the session is dead, expired or cut off. The server's clock is
+    known through ``clock_us``: the last heartbeat's answer plus what the monotonic clock counted since.
+    """
+
+    def __init__(
+        self, dsn: str, queries: Mapping[str, str], name: str, settings: Settings, on_lost: Callable[[Session], None]
+    ) -> None:
+        self.session_id = secrets.randbits(63) or 1
+        self._dsn = dsn
+        self._queries = queries
+        self._name = name
+        self._settings = settings
+        self._on_lost = on_lost
+        self._stop = threading.Event()
+        self._stopper, self._stopped = _pipe()
+        self._thread: threading.Thread | None = None
+        self._connection: psycopg.Connection[tuple[object, ...]] | None = None
+        self._server_us = 0
+        self._server_at_ns = 0
+        self.lost = False
+
+    @property
+    def application_name(self) -> str:
+        """The name of every connection of this session."""
+        return application_name(self.session_id)
+
+    def clock_us(self) -> int:
+        """Return the database's clock in microseconds since 1970, by its last answer."""
+        return self._server_us + (time.monotonic_ns() - self._server_at_ns) // 1000
+
+    def open(self) -> None:
+        """Take the lock, then insert the row, then keep it alive; raises ``StoreUnavailable``."""
+        try:
+            connection = psycopg.connect(
+                self._dsn,
+                autocommit=True,
+                application_name=self.application_name,
+                connect_timeout=self._settings.connect_timeout_s,
+                cursor_factory=psycopg.RawCursor,
+            )
+            connection.execute("set statement_timeout = '10s'")
+            taken = connection.execute(self._queries["session_lock"].encode(), [self.session_id]).fetchone()
+            if taken is None or taken[0] is not True:
+                raise StoreUnavailable(f"the lock of session {self.session_id} is taken; start the node again")
+            asked_ns = time.monotonic_ns()
+            opened = connection.execute(
+                self._queries["session_open"].encode(), [self.session_id, self._name, self._settings.ttl_ms]
+            ).fetchone()
+        except psycopg.Error as error:
+            raise StoreUnavailable(str(error).strip()) from error
+        self._connection = connection
+        self._set_clock(opened, asked_ns)
+        self._thread = threading.Thread(target=self._keep, name="ninelives-session", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Say goodbye: the row is marked dead and the lock given back. What is still held becomes due at once."""
+        self._stop.set()
+        self._stopper()
+        if self._thread is not None:
+            self._thread.join(timeout=self._settings.connect_timeout_s)
+        if self._connection is not None:
+            try:
+                self._connection.execute(self._queries["session_close"].encode(), [self.session_id])
+            except psycopg.Error as error:
+                log.info("session %d could not say goodbye: %s", self.session_id, error)
+            self._connection.close()
+
+    def _keep(self) -> None:
+        connection = self._connection
+        assert connection is not None
+        renew_at = time.monotonic() + self._settings.renew_s
+        while not self._stop.is_set():
+            readable, _, _ = select.select(
+                [connection.fileno(), self._stopped], [], [], max(0.0, renew_at - time.monotonic())
+            )
+            if self._stop.is_set():
+                return
+            try:
+                asked_ns = time.monotonic_ns()
+                alive = connection.execute(
+                    self._queries["session_renew"].encode(), [self.session_id, self._settings.ttl_ms]
+                ).fetchone()
+            except psycopg.Error as error:
+                if not connection.closed and not readable:
+                    log.warning("session %d: heartbeat failed, tried again: %s", self.session_id, error)
+                    renew_at = time.monotonic() + RETRY_S
+                    continue
+                log.warning("session %d lost its connection: %s", self.session_id, error)
+                alive = None
+            if alive is None:
+                self._lose()
+                return
+            self._set_clock(alive, asked_ns)
+            renew_at = time.monotonic() + self._settings.renew_s
+
+    def _set_clock(self, row: tuple[object, ...] | None, asked_ns: int) -> None:
+        if row is not None:
+            self._server_us = int(str(row[0]).partition(".")[0])
+            self._server_at_ns = (asked_ns + time.monotonic_ns()) // 2
+
+    def _lose(self) -> None:
+        self.lost = True
+        if self._connection is not None:
+            self._connection.close()
+        self._on_lost(self)
+
+
+def _pipe() -> tuple[Callable[[], None], int]:
+    reader, writer = os.pipe()
+
+    def write() -> None:
+        os.write(writer, b"x")
+
+    return write, reader

@@ -1,0 +1,149 @@
+"""How a node sees another one die: by waiting for its neighbour's lock, and by a periodic look over all sessions.
+
+The server gives a killed process's advisory lock to the next in line within milliseconds. A frozen process keeps
+its lock until its TTL runs out, which the look finds. Either way one row is written; the wakes that the dead session
+held are due from then on, and a false alarm is safe because every takeover raises the fence.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import psycopg
+
+from ninelives.boundaries import Boundary, reached
+from ninelives.session import application_name
+from ninelives.settings import Settings
+
+log = logging.getLogger("ninelives.watch")
+
+BACKENDS_ROUNDS_MAX = 200
+PRUNE_AFTER_MS = 3_600_000
+_LOCK_TIMEOUT = "55P03"
+
+
+class Watch:
+    """A thread that declares sessions dead; ``on_death`` is called in it with the session's id."""
+
+    def __init__(
+        self,
+        dsn: str,
+        queries: Mapping[str, str],
+        settings: Settings,
+        session_id: Callable[[], int],
+        channel: str,
+        on_death: Callable[[int], None],
+    ) -> None:
+        self._dsn = dsn
+        self._queries = {name: text.encode() for name, text in queries.items()}
+        self._settings = settings
+        self._session_id = session_id
+        self._channel = channel
+        self._on_death = on_death
+        self._stop = threading.Event()
+        self._jitter = random.Random(session_id())
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(self._wait_round,), name="ninelives-watch", daemon=True),
+            threading.Thread(target=self._guarded, args=(self._look_round,), name="ninelives-look", daemon=True),
+        ]
+        self._adopt_at = 0.0
+
+    def open(self) -> None:
+        """Begin to watch."""
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stop watching; returns when both threads have ended or are bound to within their lock time-out."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=2.0)
+
+    def _guarded(self, one_round: Callable[[psycopg.Connection[tuple[object, ...]]], None]) -> None:
+        """Run rounds for ever: a failure costs the connection, never the loop."""
+        connection: psycopg.Connection[tuple[object, ...]] | None = None
+        while not self._stop.is_set():
+            try:
+                if connection is None or connection.closed:
+                    connection = self._connect()
+                one_round(connection)
+            except psycopg.Error as error:
+                if not self._stop.is_set():
+                    log.info("watch interrupted, tried again: %s", error)
+                if connection is not None:
+                    connection.close()
+                self._stop.wait(self._settings.look_s)
+        if connection is not None:
+            connection.close()
+
+    def _connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        connection = psycopg.connect(
+            self._dsn,
+            autocommit=True,
+            application_name=application_name(self._session_id()),
+            connect_timeout=self._settings.connect_timeout_s,
+            cursor_factory=psycopg.RawCursor,
+        )
+        connection.execute("set lock_timeout = '1s'")
+        connection.execute("set statement_timeout = 0")
+        return connection
+
+    def _wait_round(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+        """Wait for the neighbour's lock, bounded so that the wait never pins the vacuum horizon for long."""
+        neighbour = connection.execute(self._queries["session_neighbour"], [self._session_id()]).fetchone()
+        if neighbour is None:
+            self._stop.wait(self._settings.look_s)
+            return
+        try:
+            with connection.transaction():
+                connection.execute(self._queries["session_await_death"], [neighbour[0]])
+                dead = connection.execute(self._queries["session_declare_dead"], [neighbour[0]]).fetchall()
+                if dead:
+                    connection.execute(self._queries["start_notify"], [self._channel])
+        except psycopg.errors.LockNotAvailable:
+            return
+        self._buried(connection, dead)
+
+    def _look_round(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+        """Look over all sessions: locks that are gone, and time that ran out."""
+        self._stop.wait(self._settings.look_s * self._jitter.uniform(0.75, 1.25))
+        if self._stop.is_set():
+            return
+        with connection.transaction():
+            dead = connection.execute(
+                self._queries["session_look"], [self._session_id(), self._settings.ttl_ms]
+            ).fetchall()
+            if dead:
+                connection.execute(self._queries["start_notify"], [self._channel])
+        self._buried(connection, dead)
+        if time.monotonic() >= self._adopt_at:
+            self._adopt_at = time.monotonic() + self._settings.renew_s
+            adopted = connection.execute(self._queries["session_adopt_missing"]).fetchall()
+            connection.execute(self._queries["session_prune"], [PRUNE_AFTER_MS])
+            self._buried(connection, adopted)
+
+    def _buried(
+        self, connection: psycopg.Connection[tuple[object, ...]], dead: list[tuple[object, ...]]
+    ) -> None:
+        for (session_id,) in dead:
+            assert isinstance(session_id, int)
+            log.info("session %d is dead", session_id)
+            reached(Boundary.SESSION_DECLARED_DEAD, None, "", 0, 0, 0)
+            self._on_death(session_id)
+        for (session_id,) in dead:
+            assert isinstance(session_id, int)
+            self._end_backends(connection, session_id)
+
+    def _end_backends(self, connection: psycopg.Connection[tuple[object, ...]], session_id: int) -> None:
+        """End what the dead session left open, again until nothing is: an open transaction may hide its rows."""
+        for _ in range(BACKENDS_ROUNDS_MAX):
+            ended = connection.execute(
+                self._queries["session_backends"], [application_name(session_id)]
+            ).fetchone()
+            if ended is None or ended[0] == 0 or self._stop.wait(0.01):
+                return
+        log.warning("backends of dead session %d are still there; a superuser may have to end them", session_id)
