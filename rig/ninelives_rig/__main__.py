@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run the command line."""
-    from ninelives_rig.commands import app
-
+    try:
+        from ninelives_rig.commands import app
+    except ImportError as error:
+        # Python's own exit code for an error is 1, which here means that the engine failed.
+        print(f"error: {error}; install the rig with: pip install 'ninelives[rig]'", file=sys.stderr)
+        sys.exit(3)
     app()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ninelives_rig.engines.base import Workload
+from ninelives_rig.refusal import Refused
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Disturbance:
 
     def __post_init__(self) -> None:
         if self.action not in ("terminate", "freeze") or not 0 <= self.at_done < 1:
-            raise ValueError(f"disturbance {self.action!r} at {self.at_done}: terminate or freeze, at 0 to below 1")
+            raise Refused(f"disturbance {self.action!r} at {self.at_done}: terminate or freeze, at 0 to below 1")
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,11 @@ class Arm:
 
     def __post_init__(self) -> None:
         if self.workers + self.recovery_nodes < 1 or self.in_flight < 1 or self.flows_max < 1:
-            raise ValueError(f"arm {self.name!r} needs a node, and at least one flow in flight")
+            raise Refused(f"arm {self.name!r} needs a node, and at least one flow in flight")
         if self.workers == 0 and self.coordinator_share < 1:
-            raise ValueError(f"arm {self.name!r} has no workers, so the coordinator must start every flow")
+            raise Refused(f"arm {self.name!r} has no workers, so the coordinator must start every flow")
         if not 0 <= self.kills <= self.flows:
-            raise ValueError(
+            raise Refused(
                 f"arm {self.name!r}: {self.kills} kills need as many flows, and there are {self.flows}; "
                 "ask for more flows or fewer kills"
             )

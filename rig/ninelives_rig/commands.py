@@ -5,26 +5,27 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import orjson
-import psycopg
 import typer
 
 from ninelives_rig.campaign import Campaign
 from ninelives_rig.cluster.errors import ClusterError
 from ninelives_rig.engines import engine_names
 from ninelives_rig.evidence.writer import OutRefused
-from ninelives_rig.judging import Outcome, judge
+from ninelives_rig.judging import Outcome, assess
 from ninelives_rig.nodes import NodesBroken
 from ninelives_rig.progress import Display
+from ninelives_rig.refusal import Refused
+from ninelives_rig.verdict import Status
 
-EXIT_INTERRUPTED = 2
-EXIT_BROKEN = 3
 _EVIDENCE = Path("reports/evidence")
+_FORESEEN = (ClusterError, OutRefused, NodesBroken, Refused)
 
 app = typer.Typer(
     add_completion=False,
@@ -89,7 +90,7 @@ def run_command(
 
         known = campaigns()
         if campaign not in known:
-            raise ValueError(f"no campaign {campaign!r}; choose one of {', '.join(sorted(known))}")
+            raise Refused(f"no campaign {campaign!r}; choose one of {', '.join(sorted(known))}")
         request = Request(
             campaign=known[campaign].scaled(flows, kills),
             engine=engine,
@@ -114,7 +115,7 @@ def check_command(
     json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON on standard output.")] = False,
 ) -> None:
     """Judge a bundle again, from its files alone."""
-    _conclude(lambda: judge(bundle), bundle, json)
+    _conclude(lambda: assess(bundle), bundle, json)
 
 
 @app.command("report")
@@ -133,7 +134,7 @@ def sabotage_command(context: typer.Context) -> None:
     try:
         sabotage = importlib.import_module("ninelives_rig.sabotage")
     except ModuleNotFoundError:
-        _fail(RuntimeError("sabotage is not built yet"))
+        _fail(Refused("sabotage is not built yet"))
     raise typer.Exit(sabotage.main(context.args))
 
 
@@ -142,24 +143,26 @@ def _conclude(work: Callable[[], Outcome], bundle: Path, json: bool) -> None:
     try:
         outcome = work()
     except KeyboardInterrupt:
-        typer.echo("interrupted; every process has been ended", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-    except (ClusterError, OutRefused, NodesBroken, ValueError, OSError, psycopg.Error) as error:
+        typer.echo("interrupted before there was any evidence; every process has been ended", err=True)
+        raise typer.Exit(Status.INCONCLUSIVE.exit_code) from None
+    except Exception as error:
         _fail(error)
     if json:
         _print_json(outcome.content)
     else:
-        reason = outcome.content.get("reason")
-        typer.echo(f"{outcome.verdict}{f' ({reason})' if reason else ''}")
+        typer.echo("\n".join(outcome.lines))
         typer.echo(f"evidence: {bundle}")
         if (bundle / "report.md").exists():
             typer.echo(f"report: {bundle / 'report.md'}")
-    raise typer.Exit(outcome.exit_code)
+    raise typer.Exit(outcome.status.exit_code)
 
 
 def _fail(error: Exception) -> NoReturn:
+    """Say what went wrong and leave with exit code 3; an error that nobody foresaw shows where it was raised."""
+    if not isinstance(error, _FORESEEN):
+        traceback.print_exception(error)
     typer.echo(f"error: {error}", err=True)
-    raise typer.Exit(EXIT_BROKEN) from None
+    raise typer.Exit(Status.BROKEN.exit_code) from None
 
 
 def _print_json(value: object) -> None:

@@ -9,39 +9,34 @@ from pathlib import Path
 from ninelives_rig.evidence.seal import seal
 from ninelives_rig.evidence.writer import BundleWriter, write_json
 from ninelives_rig.progress import Display
-
-EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 2, "BROKEN": 3}
+from ninelives_rig.verdict import Status
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to: the verdict's word and the content of ``verdict.json``."""
+    """What a run came to: the status, the content of ``verdict.json``, and the same in lines for people."""
 
-    verdict: str
+    status: Status
     content: dict[str, object]
-
-    @property
-    def exit_code(self) -> int:
-        """0, 1, 2 or 3; an unknown word is a broken rig."""
-        return EXIT_CODES.get(self.verdict, 3)
+    lines: tuple[str, ...]
 
 
 def abort(bundle: BundleWriter, manifest: dict[str, object], reason: str) -> Outcome:
     """Mark a bundle whose run was interrupted. It proves nothing, whatever it holds."""
-    return _unjudged(bundle, manifest, "INCONCLUSIVE", "aborted", reason)
+    return _unjudged(bundle, manifest, Status.INCONCLUSIVE, "aborted", reason)
 
 
 def mark_broken(bundle: BundleWriter, manifest: dict[str, object], error: Exception) -> Outcome:
     """Mark a bundle whose run the rig itself could not finish."""
-    return _unjudged(bundle, manifest, "BROKEN", "broken", f"{type(error).__name__}: {error}")
+    return _unjudged(bundle, manifest, Status.BROKEN, "broken", f"{type(error).__name__}: {error}")
 
 
-def _unjudged(bundle: BundleWriter, manifest: dict[str, object], verdict: str, mark: str, reason: str) -> Outcome:
+def _unjudged(bundle: BundleWriter, manifest: dict[str, object], status: Status, mark: str, reason: str) -> Outcome:
     begun = [name for name in _names(manifest) if (bundle.root / "arms" / name / "arm.json").exists()]
     bundle.manifest({**manifest, "arms": begun, mark: reason})
     seal(bundle.root)
     content: dict[str, object] = {
-        "verdict": verdict,
+        "verdict": status.value,
         "reason": f"{mark}: {reason}",
         "engine": manifest["engine"],
         "seed": manifest["seed"],
@@ -49,7 +44,7 @@ def _unjudged(bundle: BundleWriter, manifest: dict[str, object], verdict: str, m
         "settings": manifest["settings"],
     }
     write_json(bundle.root / "verdict.json", content)
-    return Outcome(verdict, content)
+    return Outcome(status, content, (f"{status.value}  {mark}: {reason}",))
 
 
 def _names(manifest: dict[str, object]) -> list[str]:
@@ -58,10 +53,12 @@ def _names(manifest: dict[str, object]) -> list[str]:
     return names
 
 
-def judge(root: Path) -> Outcome:
+def assess(root: Path) -> Outcome:
     """Judge a sealed bundle and write its ``verdict.json``."""
-    content = importlib.import_module("ninelives_rig.judge").judge(root)
-    return Outcome(str(content["verdict"]), content)
+    from ninelives_rig.judge import describe, judge  # pandas: a second that only judging has to wait for
+
+    verdict = judge(root)
+    return Outcome(verdict.status, verdict.as_dict(), tuple(describe(verdict)))
 
 
 def report(root: Path, display: Display) -> None:

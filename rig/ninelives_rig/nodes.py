@@ -11,10 +11,10 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -34,13 +34,26 @@ class NodesBroken(Exception):
     """Nodes end without having been killed, again and again: the rig or the engine cannot run here."""
 
 
-def warm_up(engine: Engine) -> None:
-    """Start the fork server once, with everything a node imports already imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*_PRELOAD, *engine.preload])
-    from multiprocessing import forkserver
+@contextmanager
+def fork_server(engine: Engine, run_directory: RunDirectory) -> Iterator[None]:
+    """Keep a server warm that has imported everything a node needs, and from which nodes are forked in milliseconds.
 
-    forkserver.ensure_running()
+    Its socket lies in the run directory, so that a killed rig leaves none elsewhere. The server ends when this
+    process does, in whatever way, and its nodes with it.
+    """
+    sockets = run_directory.path / "fork"
+    sockets.mkdir()
+    # multiprocessing has no public way to say where its socket goes, or to end the server before the process ends.
+    settings: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    before = settings.get("tempdir")
+    settings["tempdir"] = str(sockets)
+    try:
+        multiprocessing.get_context("forkserver").set_forkserver_preload([*_PRELOAD, *engine.preload])
+        forkserver.ensure_running()
+        yield
+    finally:
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]
+        settings["tempdir"] = before
 
 
 @dataclass

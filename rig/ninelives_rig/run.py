@@ -19,8 +19,9 @@ from ninelives_rig.engines.base import Engine
 from ninelives_rig.environment import describe_commit, describe_environment, read_server_settings
 from ninelives_rig.evidence.seal import seal
 from ninelives_rig.evidence.writer import BundleWriter
-from ninelives_rig.nodes import warm_up
+from ninelives_rig.nodes import fork_server
 from ninelives_rig.progress import Display
+from ninelives_rig.refusal import Refused
 from ninelives_rig.rundir import RunDirectory
 from ninelives_rig.stage import Rig, collect, disturb, drain, heal, register, start_nodes
 
@@ -62,7 +63,7 @@ def run(request: Request, display: Display) -> judging.Outcome:
             judging.mark_broken(rig.bundle, rig.manifest, error)
             raise
         seal(rig.bundle.root)
-        outcome = judging.judge(rig.bundle.root)
+        outcome = judging.assess(rig.bundle.root)
         judging.report(rig.bundle.root, display)
         return outcome
 
@@ -78,7 +79,7 @@ def prepare(request: Request, display: Display) -> Iterator[Rig]:
         stack.callback(bundle.close)
         run_directory = stack.enter_context(RunDirectory.create(keep=request.keep))
         display.say(f"evidence goes to {request.out}")
-        warm_up(engine)
+        stack.enter_context(fork_server(engine, run_directory))
         server = stack.enter_context(
             open_server(
                 run_directory,
@@ -118,7 +119,7 @@ def _applicable(campaign: Campaign, engine: Engine) -> tuple[tuple[Arm, ...], di
         else:
             arms.append(arm)
     if not arms:
-        raise ValueError(f"engine {engine.name!r} can run no arm of {campaign.name!r}: {next(iter(skipped.values()))}")
+        raise Refused(f"engine {engine.name!r} can run no arm of {campaign.name!r}: {next(iter(skipped.values()))}")
     return tuple(arms), skipped
 
 

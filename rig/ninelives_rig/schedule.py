@@ -13,6 +13,7 @@ from uuid import UUID
 
 from ninelives_rig.campaign import Arm, KillPlan
 from ninelives_rig.engines.base import Capabilities, Position, Workload
+from ninelives_rig.refusal import Refused
 
 COORDINATOR = "coordinator"
 WORKER = "worker"
@@ -109,7 +110,7 @@ def draw_kills(arm: Arm, capabilities: Capabilities, seed: str, instances: Seque
 def _entries(arm: Arm, rng: random.Random) -> Iterator[KillPlan]:
     """Deal the plans by their shares (largest debt first) until their kills add up to the arm's."""
     if arm.kills and not arm.kill_plans:
-        raise ValueError(f"arm {arm.name!r} asks for {arm.kills} kills and plans none")
+        raise Refused(f"arm {arm.name!r} asks for {arm.kills} kills and plans none")
     plans = list(arm.kill_plans)
     rng.shuffle(plans)
     total = sum(plan.share for plan in plans)

@@ -6,6 +6,7 @@ import importlib
 from typing import cast
 
 from ninelives_rig.engines.base import Engine
+from ninelives_rig.refusal import Refused
 
 _MODULES = {"reference": "ninelives_rig.engines.reference", "naive": "ninelives_rig.engines.naive"}
 
@@ -16,7 +17,7 @@ def engine_names() -> list[str]:
 
 
 def load_engine(name: str) -> Engine:
-    """Return the engine of this name; ``ValueError`` lists the known ones."""
+    """Return the engine of this name; ``Refused`` lists the known ones."""
     if name not in _MODULES:
-        raise ValueError(f"no engine {name!r}; choose one of {', '.join(engine_names())}")
+        raise Refused(f"no engine {name!r}; choose one of {', '.join(engine_names())}")
     return cast(Engine, importlib.import_module(_MODULES[name]).ENGINE)

@@ -15,6 +15,8 @@ from uuid import UUID
 
 from psycopg.sql import Composed
 
+from ninelives_rig.refusal import Refused
+
 if TYPE_CHECKING:
     from ninelives_rig.tools import NodeTools
 
@@ -39,9 +41,9 @@ class StepSpec:
 
     def __post_init__(self) -> None:
         if self.effect not in EFFECTS:
-            raise ValueError(f"step {self.name!r}: effect {self.effect!r} is not one of {', '.join(EFFECTS)}")
+            raise Refused(f"step {self.name!r}: effect {self.effect!r} is not one of {', '.join(EFFECTS)}")
         if self.service_s < 0 or self.failures < 0 or self.retry_delay_s < 0:
-            raise ValueError(f"step {self.name!r}: service, failures and retry delay must not be negative")
+            raise Refused(f"step {self.name!r}: service, failures and retry delay must not be negative")
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Workload:
     def __post_init__(self) -> None:
         names = [step.name for step in self.steps]
         if not names or len(set(names)) != len(names):
-            raise ValueError(f"workload {self.flow_name!r} needs at least one step, each with its own name")
+            raise Refused(f"workload {self.flow_name!r} needs at least one step, each with its own name")
 
     @property
     def effects(self) -> frozenset[str]:
@@ -90,13 +92,13 @@ class Capabilities:
     positions: Mapping[str, Position]
 
     def position(self, name: str) -> Position:
-        """Resolve a kill position or a boundary's own name; ``ValueError`` says what there is."""
+        """Resolve a kill position or a boundary's own name; ``Refused`` says what there is."""
         if name in self.positions:
             return self.positions[name]
         if name in self.boundaries:
             return Position(name)
         known = ", ".join(sorted([*self.positions, *self.boundaries]))
-        raise ValueError(f"this engine has no position {name!r}; it has {known}")
+        raise Refused(f"this engine has no position {name!r}; it has {known}")
 
 
 @dataclass(frozen=True)
