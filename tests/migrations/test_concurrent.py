@@ -40,6 +40,7 @@ def migrate_each_round(dsn: str, barrier: Barrier, failures: str) -> None:
             barrier.wait(BOUND_S)
             migrate(dsn, f"round_{number}")
     except BaseException as error:
+        barrier.abort()
         Path(failures, str(os.getpid())).write_text(repr(error))
         raise
 

@@ -9,7 +9,7 @@ select set_config('lock_timeout', $1::text, true), set_config('statement_timeout
 -- purpose: let the server notice within a second that a migrating process was killed
 -- locks: none
 -- guard: local to the transaction; refused by servers on systems that cannot look, which is then ignored
-select set_config('client_connection_check_interval', '0', true);
+select set_config('client_connection_check_interval', '1s', true);
 
 -- name: migrate_database
 -- purpose: the database's own name, whatever alias the dsn uses
