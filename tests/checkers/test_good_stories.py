@@ -7,11 +7,11 @@ from pathlib import Path
 
 import orjson
 import pytest
+from tests.checkers.make_bundle import Story, write_bundle
+from tests.checkers.stories import GOOD, after_commit, at_most_once, idempotent, transactional, without_journal
 
 from ninelives_rig.judge import judge
 from ninelives_rig.verdict import Status
-from tests.checkers.make_bundle import Story, write_bundle
-from tests.checkers.stories import GOOD, after_commit, at_most_once, idempotent, transactional, without_journal
 
 
 @pytest.mark.parametrize("tell", GOOD, ids=lambda tell: tell.__name__)

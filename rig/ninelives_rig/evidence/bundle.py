@@ -15,9 +15,8 @@ from ninelives_rig.evidence.tables import (
     Column,
     Damage,
     Reading,
-    build_frame,
+    build_records,
     flag,
-    json_cell,
     number,
     read_csv,
     read_jsonl,
@@ -231,16 +230,15 @@ def parse_arm_spec(raw: Any, shown: str) -> ArmSpec:
         converged=get("converged", bool),
         progressing=get("progressing", bool),
         settings={
-            name: raw.get(name)
-            for name in ("workers", "recovery_nodes", "in_flight", "ttl_s", "converge_timeout_s")
+            name: raw.get(name) for name in ("workers", "recovery_nodes", "in_flight", "ttl_s", "converge_timeout_s")
         },
     )
 
 
 def _read_records(records: Sequence[tuple[Any, str]], columns: Sequence[Column]) -> Reading:
     """Read JSON values that are one record each, given as (value, name shown in damage)."""
-    whole = [(shown, 0, value.get) for value, shown in records if isinstance(value, dict)]
-    reading = build_frame(columns, whole, json_cell)
+    whole = [(value, shown) for value, shown in records if isinstance(value, dict)]
+    reading = build_records(columns, [(shown, 0) for _, shown in whole], [value for value, _ in whole])
     reading.damage += [
         Damage(shown, 0, "is not a JSON object") for value, shown in records if not isinstance(value, dict)
     ]

@@ -7,7 +7,7 @@ never compares with a NaN (``NaN > limit`` is false, and would read as a pass).
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,18 +67,8 @@ class Reading:
 
 
 def json_cell(kind: str, value: Any) -> Any:
-    """Return a JSON value if it is of the column kind; ``ValueError`` if not."""
-    if kind == "int":
-        if type(value) is not int:
-            raise ValueError("not an integer")
-        return value
-    if kind == "bool":
-        if type(value) is not bool:
-            raise ValueError("not a boolean")
-        return value
-    if not isinstance(value, str):
-        raise ValueError("not a text")
-    return value
+    """Refuse a JSON value that is not of the column kind already: ``ValueError``."""
+    raise ValueError(f"{value!r} is not {_ARTICLES[kind]}")
 
 
 _BOOLEANS = {"t": True, "true": True, "True": True, "f": False, "false": False, "False": False}
@@ -86,13 +76,14 @@ _BOOLEANS = {"t": True, "true": True, "True": True, "f": False, "false": False, 
 
 def csv_cell(kind: str, value: str) -> Any:
     """Parse a CSV field as the column kind; ``ValueError`` if it is not one."""
-    if kind == "int":
-        return int(value)
     if kind == "bool":
         if value not in _BOOLEANS:
             raise ValueError("not a boolean")
         return _BOOLEANS[value]
-    return value
+    parsed = int(value)
+    if not -_INT64 < parsed < _INT64:
+        raise ValueError("beyond 64 bits")
+    return parsed
 
 
 def _series(column: Column, values: list[Any]) -> pd.Series[Any]:
@@ -105,43 +96,53 @@ def _series(column: Column, values: list[Any]) -> pd.Series[Any]:
 
 def build_frame(
     columns: Sequence[Column],
-    records: Iterable[tuple[str, int, Callable[[str], Any]]],
+    places: Sequence[tuple[str, int]],
+    raw: Mapping[str, Sequence[Any]],
     cell: Callable[[str, Any], Any],
 ) -> Reading:
-    """Build a frame of ``columns`` from records of (path, line, getter by column name)."""
-    values: dict[str, list[Any]] = {column.name: [] for column in columns}
-    reading = Reading(pd.DataFrame())
-    for path, line, get in records:
-        row = []
-        for column in columns:
-            raw = get(column.name)
-            if raw is None or (raw == "" and column.kind != "text"):
-                if column.required and not column.blank:
-                    reading.damage.append(Damage(path, line, f"{column.name} is missing or null"))
-                    break
-                row.append("" if column.blank else None)
-                continue
-            try:
-                value = cell(column.kind, raw)
-            except ValueError:
-                reading.damage.append(
-                    Damage(path, line, f"{column.name} is {raw!r}, not {_ARTICLES[column.kind]}")
-                )
-                break
-            if value == "" and column.kind == "text" and not column.blank:
-                if column.required:
-                    reading.damage.append(Damage(path, line, f"{column.name} is empty"))
-                    break
-                value = None
-            row.append(value)
+    """Build a frame from raw values by column; ``places`` has the path and line of each row, for damage."""
+    reasons: dict[int, str] = {}
+    parsed = {column.name: _parse(column, raw[column.name], cell, reasons) for column in columns}
+    if reasons:
+        whole = [at for at in range(len(places)) if at not in reasons]
+        parsed = {name: [values[at] for at in whole] for name, values in parsed.items()}
+    frame = pd.DataFrame({column.name: _series(column, parsed[column.name]) for column in columns})
+    return Reading(frame, [Damage(*places[at], reason) for at, reason in sorted(reasons.items())])
+
+
+def _parse(column: Column, raw: Sequence[Any], cell: Callable[[str, Any], Any], reasons: dict[int, str]) -> list[Any]:
+    """Parse one column; a cell that is not of its kind puts the row's number and a reason into ``reasons``."""
+    kind, wanted = column.kind, _TYPES[column.kind]
+    values: list[Any] = []
+    for at, value in enumerate(raw):
+        if value is None or value == "":
+            if column.required:
+                reasons.setdefault(at, f"{column.name} is missing, null or empty")
+            values.append("" if column.blank else None)
+            continue
+        fits: bool = type(value) is wanted
+        if fits and (kind != "int" or -_INT64 < value < _INT64):
+            values.append(value)
         else:
-            for column, value in zip(columns, row, strict=True):
-                values[column.name].append(value)
-    reading.frame = pd.DataFrame({column.name: _series(column, values[column.name]) for column in columns})
-    return reading
+            try:
+                values.append(cell(kind, value))
+            except ValueError:
+                reasons.setdefault(at, f"{column.name} is {value!r}, not {_ARTICLES[kind]}")
+                values.append(None)
+    return values
 
 
+_INT64 = 1 << 63
+_TYPES: dict[str, type] = {"int": int, "bool": bool, "text": str}
 _ARTICLES = {"int": "an integer", "bool": "a boolean", "text": "a text"}
+
+
+def build_records(
+    columns: Sequence[Column], places: Sequence[tuple[str, int]], records: Sequence[Mapping[str, Any]]
+) -> Reading:
+    """Build a frame from JSON objects, with the path and line of each."""
+    raw = {column.name: [record.get(column.name) for record in records] for column in columns}
+    return build_frame(columns, places, raw, json_cell)
 
 
 def read_csv(path: Path, shown: str, columns: Sequence[Column]) -> Reading:
@@ -150,7 +151,7 @@ def read_csv(path: Path, shown: str, columns: Sequence[Column]) -> Reading:
     """
 
     def broken(reason: str) -> Reading:
-        reading = build_frame(columns, (), csv_cell)
+        reading = build_frame(columns, (), {column.name: () for column in columns}, csv_cell)
         reading.damage.append(Damage(shown, 0, reason))
         return reading
 
@@ -173,14 +174,13 @@ def read_csv(path: Path, shown: str, columns: Sequence[Column]) -> Reading:
 
     ragged = [line for line, row in rows if len(row) != len(head)]
 
-    def getter(row: list[str]) -> Callable[[str], Any]:
-        return lambda name: row[places[name]] if name in places else None
-
-    whole = ((shown, line, getter(row)) for line, row in rows if len(row) == len(head))
-    reading = build_frame(columns, whole, csv_cell)
-    reading.damage.extend(
-        Damage(shown, line, "has another number of fields than the header") for line in ragged
-    )
+    whole = [(line, row) for line, row in rows if len(row) == len(head)]
+    raw = {
+        column.name: [row[places[column.name]] if column.name in places else None for _, row in whole]
+        for column in columns
+    }
+    reading = build_frame(columns, [(shown, line) for line, _ in whole], raw, csv_cell)
+    reading.damage.extend(Damage(shown, line, "has another number of fields than the header") for line in ragged)
     return reading
 
 
@@ -190,7 +190,8 @@ def read_jsonl(files: Sequence[tuple[Path, str]], columns: Sequence[Column]) -> 
     A last line without its newline that does not parse was cut short by a kill: it is counted in ``tails``.
     Anything else that does not parse is damage.
     """
-    records: list[tuple[str, int, Callable[[str], Any]]] = []
+    places: list[tuple[str, int]] = []
+    records: list[dict[str, Any]] = []
     damage: list[Damage] = []
     tails: list[str] = []
     for path, shown in files:
@@ -212,10 +213,11 @@ def read_jsonl(files: Sequence[tuple[Path, str]], columns: Sequence[Column]) -> 
                     damage.append(Damage(shown, line, f"is not JSON: {error}"))
                 continue
             if isinstance(record, dict):
-                records.append((shown, line, record.get))
+                places.append((shown, line))
+                records.append(record)
             else:
                 damage.append(Damage(shown, line, "is not a JSON object"))
-    reading = build_frame(columns, records, json_cell)
+    reading = build_records(columns, places, records)
     reading.damage = damage + reading.damage
     reading.tails = tails
     return reading
