@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import replace
 from typing import Any, Protocol
 from uuid import UUID
 
 from ninelives import codec
+from ninelives.attempt import SUCCESS, Attempt
 from ninelives.boundaries import Boundary, reached
 from ninelives.capability import AtMostOnce, Done, Voided
-from ninelives.capture import Call, idempotency_key
 from ninelives.decide import Complete, Decision, Fail, Reconcile, RunStep, WaitSignal
-from ninelives.errors import NinelivesError, PermanentError, StepTimedOut, StoreUnavailable
+from ninelives.errors import NinelivesError, PermanentError, StoreUnavailable
 from ninelives.frontier import IntentRow
 from ninelives.plan import AwaitSignal, Plan, Step
 from ninelives.recall import Recall
@@ -41,7 +40,7 @@ from ninelives.transactions import Transactions
 log = logging.getLogger("ninelives.activation")
 
 WAIT_IN_NODE_MS_MAX = 1000
-_SUCCESS, _FAILURE, _COMMITTED = b"Success", b"Failure", b"committed"
+_COMMITTED = b"committed"
 
 
 class Host(Protocol):
@@ -134,35 +133,34 @@ class Activation:
         return await self._step(RunStep(command.node, command.scope, command.attempt, command.voids, 0))
 
     async def _idempotent(self, command: RunStep) -> Decision:
-        call = self._call(command)
-        began_ns = time.monotonic_ns()
+        attempt = self._attempt(command)
         try:
-            result = await self._body(command.node, call)
+            row = attempt.success(result := await attempt.run())
         except Exception as error:
-            return await self._failed(command, call, error, began_ns)
-        return await self._succeeded(command, call, result, began_ns)
+            return await self._failed(attempt, error)
+        return await self._commit(row, self._recall.fold_result(row, result))
 
     async def _at_most_once(self, command: RunStep) -> Decision:
         """Announce, run, commit; a body that neither returns nor says "it did not happen" leaves a doubt."""
-        call = self._call(command)
-        refusal = await self._announce(command, call)
+        attempt = self._attempt(command)
+        refusal = await self._announce(attempt)
         if refusal is not None:
             return refusal
-        began_ns = time.monotonic_ns()
         try:
-            result = await self._body(command.node, call)
+            result = await attempt.run()
         except PermanentError as error:
-            return await self._failed(command, call, error, began_ns, settles=_COMMITTED)
+            return await self._failed(attempt, error, settles=_COMMITTED)
         except Exception as error:
             log.warning("%s: the effect of %s is in doubt: %s", self.instance_id, command.node.name, error)
             return await self._reconcile(command.node, command.scope, command.attempt, command.voids)
-        return await self._succeeded(command, call, result, began_ns, settles=_COMMITTED)
+        return await self._settled(attempt, result, _COMMITTED)
 
-    async def _announce(self, command: RunStep, call: Call) -> Decision | None:
+    async def _announce(self, attempt: Attempt) -> Decision | None:
         """Commit the intent; ``None`` is the permission, which only the insert's own answer gives."""
+        command = attempt.command
         row = Intend(
             self._claimed.instance_id, self.token, self._loop.create_future(), command.scope.encode(),
-            command.node.step_id, command.attempt, call.idempotency_key.encode(),
+            command.node.step_id, command.attempt, attempt.call.idempotency_key.encode(),
         )  # fmt: skip
         verdict = await self._write(row)
         if verdict == "accepted" or (verdict == "exists under this token" and row.resent):
@@ -174,106 +172,54 @@ class Activation:
         if verdict == Verdict.PAUSED:
             return await self._rest(-1)
         if verdict in (Verdict.FENCED, Verdict.TERMINAL):
-            self._lose()
-            return Decision(())
+            return self._refused(verdict)
         return await self._again()
+
+    async def _settled(self, attempt: Attempt, result: Any, settles: bytes) -> Decision:
+        """Commit a success together with the outcome of its intent."""
+        try:
+            row = attempt.success(result)
+        except NinelivesError as error:
+            return await self._failed(attempt, error, settles=settles)
+        row.settles = settles
+        return await self._commit(row, self._recall.fold_result(row, result))
 
     async def _transactional(self, command: RunStep) -> Decision:
         """Run the body in a transaction that also commits the step row and checks the fence."""
-        began_ns = time.monotonic_ns()
-        call = self._call(command)
-        try:
-            async with self._host.transactions.open() as connection:
-                call = self._call(command, connection)
-                result = await self._body(command.node, call)
-                row = self._success_row(command, call, result, began_ns)
+        failure: Exception | None = None
+        async with self._host.transactions.open() as connection:
+            attempt = self._attempt(command, connection)
+            try:
+                row = attempt.success(result := await attempt.run())
+            except Exception as error:
+                failure = error
+            else:
                 reached(
                     Boundary.TRANSACTION_PREPARED, self.instance_id, command.scope, command.node.step_id,
                     command.attempt, self.token,
                 )  # fmt: skip
                 decision = self._recall.fold_result(row, result)
                 verdict = await self._host.transactions.commit(connection, row)
-        except Exception as error:
-            return await self._failed(command, call, error, began_ns)
+        if failure is not None:
+            return await self._failed(attempt, failure)
         if verdict == Verdict.COMMITTED:
             return await self._committed(row, decision)
-        self._recall.restore(self._claimed)
-        if verdict == Verdict.PAUSED:
-            return await self._rest(-1)
-        if verdict in (Verdict.ABSORBED, Verdict.UNKNOWN):
-            return await self._failed(command, call, StoreUnavailable(row.error), began_ns)
-        return self._refused(verdict)
+        if verdict in (Verdict.FENCED, Verdict.TERMINAL):
+            return self._refused(verdict)
+        return await (self._rest(-1) if verdict == Verdict.PAUSED else self._again())
 
-    async def _body(self, node: Step, call: Call) -> Any:
-        """Run the capability's body with the step's input, within its time-out and the flow's deadline."""
-        value = node.input
-        if value is None:
-            value = self._recall.state.input
-        elif callable(value):
-            value = value(self._recall.state)
-        limit_s = node.timeout_s
-        left_ms = self._recall.left_ms()
-        if left_ms is not None:
-            limit_s = left_ms / 1000 if limit_s is None else min(limit_s, left_ms / 1000)
-        reached(Boundary.BODY_ENTERED, self.instance_id, call.scope, node.step_id, call.attempt, self.token)
-        if limit_s is None:
-            result = await node.capability.body(call, value)
-        else:
-            try:
-                async with asyncio.timeout(limit_s) as limit:
-                    result = await node.capability.body(call, value)
-            except TimeoutError as error:
-                if limit.expired():
-                    raise StepTimedOut.after(node.name, call.attempt, limit_s) from error
-                raise
-        reached(Boundary.BODY_RETURNED, self.instance_id, call.scope, node.step_id, call.attempt, self.token)
-        return result
-
-    async def _succeeded(
-        self, command: RunStep, call: Call, result: Any, began_ns: int, settles: bytes | None = None
-    ) -> Decision:
-        try:
-            row = self._success_row(command, call, result, began_ns)
-        except NinelivesError as error:
-            return await self._failed(command, call, error, began_ns, settles=settles)
+    async def _failed(self, attempt: Attempt, error: Exception, settles: bytes | None = None) -> Decision:
+        """Commit a failed attempt: a row of its own."""
+        row, described = attempt.failure(error)
         row.settles = settles
-        return await self._commit(row, self._recall.fold_result(row, result))
-
-    async def _failed(
-        self, command: RunStep, call: Call, error: Exception, began_ns: int, settles: bytes | None = None
-    ) -> Decision:
-        """Commit a failed attempt: a row of its own, with the time of the next one where there is one."""
-        described = codec.error_text(error)
-        if isinstance(error, NinelivesError) and error.code == "payload.refused":
-            described["permanent"] = True
-        row = self._row(command.node, command.scope, command.attempt, _FAILURE, _encoded_error(described), began_ns)
-        row.nondeterministic = _captures(call, self._host.settings.payload_limit_bytes)
-        row.settles = settles
-        policy = command.node.retry
-        if command.attempt - command.voids < policy.attempts_max and not described.get("permanent"):
-            key = idempotency_key(self.instance_id, command.scope, command.node.step_id)
-            row.retry_ms = policy.delay_ms(command.attempt, key)
         self._recall.apply(row, described, row.retry_ms)
         return await self._commit(row, self._recall.decide())
 
-    def _success_row(self, command: RunStep, call: Call, result: Any, began_ns: int) -> StepCommit:
-        encoded = codec.encode(
-            result,
-            limit_bytes=self._host.settings.payload_limit_bytes,
-            what=f"result of step {command.node.name!r}",
-        )
-        row = self._row(command.node, command.scope, command.attempt, _SUCCESS, encoded, began_ns)
-        row.nondeterministic = _captures(call, self._host.settings.payload_limit_bytes)
-        return row
-
-    def _row(
-        self, node: Step, scope: str, attempt: int, outcome: bytes, result: bytes, began_ns: int
-    ) -> StepCommit:
-        capability = node.capability
-        return StepCommit(
-            self._claimed.instance_id, self.token, self._loop.create_future(), scope.encode(), node.step_id, attempt,
-            capability.id.encode(), capability.version.encode(), outcome, result, None,
-            (time.monotonic_ns() - began_ns) // 1_000_000,
+    def _attempt(self, command: RunStep, connection: Any = None) -> Attempt:
+        host = self._host
+        return Attempt(
+            self.instance_id, self.token, command, self._recall, host.clock_us, host.settings.payload_limit_bytes,
+            connection,
         )  # fmt: skip
 
     # -- waits
@@ -284,7 +230,7 @@ class Activation:
             if signal.name == node.name:
                 row = StepCommit(
                     self._claimed.instance_id, self.token, self._loop.create_future(), b"", node.step_id, 1,
-                    b"ninelives.await_signal", b"1", _SUCCESS, signal.payload, None, 0,
+                    b"ninelives.await_signal", b"1", SUCCESS, signal.payload, None, 0,
                 )  # fmt: skip
                 row.signal_id = signal.signal_id.encode()
                 self._recall.apply(row, codec.decode(signal.payload), -1)
@@ -293,28 +239,25 @@ class Activation:
 
     # -- doubts
 
-    async def _reconcile(self, node: Step, scope: str, attempt: int, voids: int) -> Decision:
+    async def _reconcile(self, node: Step, scope: str, attempt_number: int, voids: int) -> Decision:
         """Ask the outside system about an intent without an outcome; never run its effect again blindly."""
-        key = (self._claimed.instance_id, self.token, scope, node.step_id, attempt)
+        key = (self._claimed.instance_id, self.token, scope, node.step_id, attempt_number)
         if not await self._host.control.doubt(*key):
             return await self._again()
-        call = Call(
-            self.instance_id, scope, node.step_id, node.name, attempt, self.token, self._host.clock_us, voids
-        )
+        attempt = self._attempt(RunStep(node, scope, attempt_number, voids, 0))
         effect = node.capability.effect
         answer: object = None
         if isinstance(effect, AtMostOnce) and effect.reconcile is not None:
             try:
-                answer = await effect.reconcile(call)
+                answer = await effect.reconcile(attempt.call)
             except Exception as error:
                 log.warning("%s: the probe of %s failed, the doubt stays: %s", self.instance_id, node.name, error)
         if isinstance(answer, Done):
-            command = RunStep(node, scope, attempt, voids, 0)
-            return await self._succeeded(command, call, answer.result, time.monotonic_ns(), settles=b"done")
+            return await self._settled(attempt, answer.result, b"done")
         if isinstance(answer, Voided):
             if not await self._host.control.void(*key):
                 return await self._again()
-            self._recall.frontier.apply_intent(IntentRow(scope, node.step_id, attempt, self.token, "voided"))
+            self._recall.frontier.apply_intent(IntentRow(scope, node.step_id, attempt_number, self.token, "voided"))
             return self._recall.decide()
         log.warning("%s: %s is in doubt and waits for an operator", self.instance_id, node.name)
         return await self._rest(-1)
@@ -408,26 +351,9 @@ class Activation:
         reached(Boundary.LEASE_LOST, self.instance_id, "", 0, 0, self.token)
         self.holding = False
 
-    def _call(self, command: RunStep, connection: Any = None) -> Call:
-        node = command.node
-        recorded = self._recall.frontier.captured(command.scope, node.step_id) if command.attempt > 1 else None
-        return Call(
-            self.instance_id, command.scope, node.step_id, node.name, command.attempt, self.token,
-            self._host.clock_us, command.voids, recorded, connection,
-        )  # fmt: skip
-
     async def _write(self, row: Row) -> str:
         self._host.submit(row)
         return await row.answered
-
-
-def _captures(call: Call, limit_bytes: int) -> bytes | None:
-    captured = call.dump()
-    return None if captured is None else codec.encode(captured, limit_bytes=limit_bytes, what="captures")
-
-
-def _encoded_error(described: dict[str, Any]) -> bytes:
-    return codec.encode(described, limit_bytes=1 << 30, what="error")
 
 
 def _poison(claims: int) -> dict[str, Any]:
