@@ -78,6 +78,8 @@ class Activation:
         self.token = claimed.token
         self.holding = True
         self.ended: str | None = None
+        self.result: bytes | None = None
+        self.closed = asyncio.Event()
         self._recall = Recall(plan, claimed)
 
     async def run(self) -> None:
@@ -284,7 +286,7 @@ class Activation:
             Boundary.JOURNAL_COMMITTED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token
         )
         if row.finish is not None:
-            return self._over(row.finish.decode())
+            return self._over(row.finish.decode(), row.finish_result)
         if row.observed_pause:
             return await self._rest(-1)
         return decision
@@ -308,15 +310,16 @@ class Activation:
         row = Finish(self._claimed.instance_id, self.token, self._loop.create_future(), state.encode(), encoded)
         verdict = await self._write(row)
         if verdict == "finished":
-            return self._over(state)
+            return self._over(state, encoded)
         if verdict == Verdict.PAUSED:
             return await self._rest(-1)
         return self._refused(verdict)
 
-    def _over(self, state: str) -> Decision:
+    def _over(self, state: str, result: bytes | None) -> Decision:
         reached(Boundary.FINISH_COMMITTED, self.instance_id, "", 0, 0, self.token)
         self.holding = False
         self.ended = state
+        self.result = result
         return Decision(())
 
     async def _rest(self, delay_ms: int) -> Decision:

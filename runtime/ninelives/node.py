@@ -13,6 +13,7 @@ from uuid import UUID
 
 import psycopg
 
+from ninelives import codec
 from ninelives.activation import Activation
 from ninelives.boundaries import Boundary, reached
 from ninelives.client import SINGLE, Client, Handle
@@ -167,6 +168,15 @@ class Node(Client):
                 self._activate(_born(row))
         return Handle(self, UUID(bytes=row.instance_id))
 
+    async def await_end(self, instance_id: UUID) -> tuple[str, Any]:
+        """Wait for the end; what runs here is not asked of the database."""
+        activation = self._activations.get(instance_id.bytes)
+        if activation is not None:
+            await activation.closed.wait()
+            if activation.ended is not None:
+                return activation.ended, codec.decode(activation.result or b"null")
+        return await super().await_end(instance_id)
+
     async def _claim_loop(self) -> None:
         """Claim whenever something may be due: a notification, a death, room, or a poll."""
         jitter = random.Random(self.session_id)
@@ -214,6 +224,8 @@ class Node(Client):
         except Exception:
             log.exception("activation of %s failed; its lease is given back", activation.instance_id)
             await self._give_back(activation)
+        finally:
+            activation.closed.set()
         self.finished += activation.ended is not None
         key = activation.instance_id.bytes
         if self._activations.get(key) is activation:
