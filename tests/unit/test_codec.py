@@ -86,9 +86,7 @@ def test_value_that_would_change_is_refused_with_its_path(value: object, wrap: s
     encode(codec.error_text(refused.value))
 
 
-@pytest.mark.parametrize(
-    "key", [1, None, True, 1.5, (1,), Text("k"), Colour.RED, "nul\0", "\ud800"], ids=repr
-)
+@pytest.mark.parametrize("key", [1, None, True, 1.5, (1,), Text("k"), Colour.RED, "nul\0", "\ud800"], ids=repr)
 def test_key_that_would_change_is_refused(key: object) -> None:
     with pytest.raises(PayloadRefused) as refused:
         encode({"outer": {key: 1}})

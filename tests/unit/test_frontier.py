@@ -229,6 +229,7 @@ def test_damaged_bag_is_a_typed_refusal_when_it_is_needed(bag: bytes | None) -> 
 def test_row_after_the_snapshot_wins_over_the_bag() -> None:
     frontier = feed(Frontier(None), [success("", 1, "a"), success("", 2, "b")])
     resumed = Frontier.restore(None, *frontier.snapshot())
+    resumed.apply(success("", 2, "newer"))
     resumed.apply(success("", 3, "c"))
-    assert [resumed.result("", step_id) for step_id in (1, 2, 3)] == ["a", "b", "c"]
+    assert [resumed.result("", step_id) for step_id in (1, 2, 3)] == ["a", "newer", "c"]
     assert orjson.loads(resumed.snapshot()[0]) == {"v": 1, "d": [[1, 3]]}
