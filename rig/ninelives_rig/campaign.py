@@ -48,7 +48,11 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Arm:
-    """One variant of a campaign, run and judged by itself. Counts are per arm; durations in seconds."""
+    """One variant of a campaign, run and judged by itself. Counts are per arm; durations in seconds.
+
+    A worker keeps ``in_flight`` flows of its own starts under way. A node holds at most ``flows_max`` flows, and
+    ``takeovers_max`` more when it takes over from a dead node; 1 and 0 make each process run one flow at a time.
+    """
 
     name: str
     workload: Workload
@@ -61,6 +65,7 @@ class Arm:
     recovery_nodes: int = 2
     in_flight: int = 32
     flows_max: int = 64
+    takeovers_max: int = 2048
     coordinator_share: float = 0.5
     ttl_s: float = 30.0
     drain_s: float = 20.0

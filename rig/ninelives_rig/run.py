@@ -130,7 +130,7 @@ def _missing(arm: Arm, engine: Engine) -> str | None:
     for plan in arm.kill_plans:
         for position in (plan.position, plan.after):
             try:
-                engine.capabilities.position(position or plan.position)
+                engine.capabilities.position(position or plan.position, arm.effect)
             except ValueError as error:
                 return str(error)
     return None

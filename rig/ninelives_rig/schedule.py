@@ -101,7 +101,7 @@ def draw_kills(arm: Arm, capabilities: Capabilities, seed: str, instances: Seque
             wanted = plan.start_kind or (COORDINATOR if turn % 2 == 0 else WORKER)
             target = _pick(turn, len(plans), instances, wanted, taken, rng)
             taken.add(target.index)
-        for kill in _resolve(plan, step_id, target, capabilities):
+        for kill in _resolve(plan, step_id, target, arm.effect, capabilities):
             if len(kills) < arm.kills:
                 kills.append(_numbered(kill, len(kills) + 1))
     return kills
@@ -150,15 +150,17 @@ def _pick(
     return rng.choice(matching or free)
 
 
-def _resolve(plan: KillPlan, step_id: int, target: Instance | None, capabilities: Capabilities) -> Iterator[Kill]:
+def _resolve(
+    plan: KillPlan, step_id: int, target: Instance | None, effect: str, capabilities: Capabilities
+) -> Iterator[Kill]:
     """Turn an entry into its kills: the one that forces a takeover, if the plan wants it, and the one
     meant.
     """
     instance = None if target is None else target.instance_id
     if plan.after:
-        where = capabilities.position(plan.after)
+        where = capabilities.position(plan.after, effect)
         yield Kill("", instance, _shifted(step_id or 1, where), where.boundary, plan.after)
-    where = capabilities.position(plan.position)
+    where = capabilities.position(plan.position, effect)
     yield Kill("", instance, _shifted(step_id, where), where.boundary, plan.position, plan.token_min, plan.role)
 
 

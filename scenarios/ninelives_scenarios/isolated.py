@@ -27,6 +27,7 @@ def _arm(effect: str, position: str) -> Arm:
         recovery_nodes=1,
         in_flight=1,
         flows_max=1,
+        takeovers_max=0,
         coordinator_share=0.0,
         ttl_s=30.0,
         expect_per_kill={

@@ -81,7 +81,7 @@ class Capabilities:
     """What an engine has, as it declares it.
 
     ``boundaries`` lists every boundary its nodes report; ``positions`` maps the rig's kill positions onto
-    them.
+    them, and may say otherwise for one effect (``at_most_once.after-commit``).
     """
 
     journal: bool
@@ -91,10 +91,11 @@ class Capabilities:
     boundaries: frozenset[str]
     positions: Mapping[str, Position]
 
-    def position(self, name: str) -> Position:
+    def position(self, name: str, effect: str) -> Position:
         """Resolve a kill position or a boundary's own name; ``Refused`` says what there is."""
-        if name in self.positions:
-            return self.positions[name]
+        for known_as in (f"{effect}.{name}", name):
+            if known_as in self.positions:
+                return self.positions[known_as]
         if name in self.boundaries:
             return Position(name)
         known = ", ".join(sorted([*self.positions, *self.boundaries]))
@@ -128,10 +129,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """Limits that a node runs under. ``flows_max`` bounds what it claims besides its own starts."""
+    """Limits that a node runs under: how many flows it takes, and how many more of a dead node's."""
 
     ttl_s: float
     flows_max: int
+    takeovers_max: int
     drain_s: float
 
 
