@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.checkers.make_bundle import Story, identity
+from tests.checkers.make_bundle import Story
 
 
-def _open(story: Story) -> None:
+def open_story(story: Story) -> None:
+    """Start every flow from the coordinator, and a worker and a recovery node."""
     for index in range(len(story.instances)):
         story.start(index)
     story.node("worker-1", "worker")
@@ -15,7 +16,7 @@ def _open(story: Story) -> None:
 def idempotent() -> Story:
     """Six flows: 0 and 1 undisturbed, a worker killed with 2 and 3, a recovery node with 4, one failed attempt in 5."""
     story = Story()
-    _open(story)
+    open_story(story)
     for index in (0, 1):
         story.claim("worker-1", index)
         story.run("worker-1", index)
@@ -47,7 +48,7 @@ def idempotent() -> Story:
 def after_commit() -> Story:
     """Two flows, one worker killed when the first step of flow 1 was committed."""
     story = Story("after-commit", position="after-commit", flows=2)
-    _open(story)
+    open_story(story)
     story.claim("worker-1", 0)
     story.run("worker-1", 0)
     story.claim("worker-1", 1)
@@ -62,7 +63,7 @@ def after_commit() -> Story:
 def at_most_once() -> Story:
     """Two flows: 0 is reconciled as done; in 1 the intent is voided, and a second attempt has the effect."""
     story = Story("at_most_once", effect="at_most_once", flows=2)
-    _open(story)
+    open_story(story)
     for index in (0, 1):
         story.claim("worker-1", index)
     intents = [story.intend(index, 1) for index in (0, 1)]
@@ -87,7 +88,7 @@ def at_most_once() -> Story:
 def transactional() -> Story:
     """Two flows, a worker killed in the transaction of flow 1: its ledger row is gone with it."""
     story = Story("transactional", effect="transactional", flows=2)
-    _open(story)
+    open_story(story)
     story.claim("worker-1", 0)
     story.run("worker-1", 0)
     story.claim("worker-1", 1)
@@ -101,7 +102,7 @@ def transactional() -> Story:
 def without_journal() -> Story:
     """An engine without a journal that starts again at the step that was interrupted: only the window is repeated."""
     story = Story("bare", flows=2, journal=False)
-    _open(story)
+    open_story(story)
     story.run("worker-1", 0)
     story.step("worker-1", 1, 1)
     story.apply("worker-1", 1, 2)
@@ -113,4 +114,4 @@ def without_journal() -> Story:
 
 GOOD = (idempotent, after_commit, at_most_once, transactional, without_journal)
 
-__all__ = ["GOOD", "after_commit", "at_most_once", "idempotent", "identity", "transactional", "without_journal"]
+__all__ = ["GOOD", "after_commit", "at_most_once", "idempotent", "open_story", "transactional", "without_journal"]

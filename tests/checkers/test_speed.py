@@ -48,9 +48,9 @@ def large_story(position: str) -> Story:
 @pytest.mark.slow
 def test_two_arms_of_ten_thousand_flows(tmp_path: Path) -> None:
     root = write_bundle(tmp_path / "bundle", large_story("before-commit"), large_story("after-commit"))
-    begun = time.monotonic()
+    begun = time.process_time()
     verdict = judge(root)
-    took_s = time.monotonic() - begun
+    took_s = time.process_time() - begun
     assert verdict.status is Status.PASS
     assert [arm.metrics["kills_proved"] for arm in verdict.arms] == [KILLS, KILLS]
     assert [arm.metrics["duplicates"]["documented_window"] for arm in verdict.arms] == [KILLS, 0]

@@ -59,7 +59,7 @@ def mark_overlap(effects: pd.DataFrame, issues: pd.DataFrame) -> pd.Series:
 def _by_tokens(spec: ArmSpec, effects: pd.DataFrame, rows: pd.DataFrame, issues: pd.DataFrame) -> pd.DataFrame:
     table = effects.assign(overlap=mark_overlap(effects, issues))
     own = rows[[*ATTEMPT, "token", "outcome"]].rename(columns={"token": "own_token", "outcome": "own_outcome"})
-    table = table.merge(own, on=ATTEMPT, how="left")
+    table = table.merge(own.drop_duplicates(ATTEMPT), on=ATTEMPT, how="left")
     done = rows[rows["outcome"] == "Success"].groupby(STEP)["token"].max().rename("done_token").reset_index()
     table = table.merge(done, on=STEP, how="left")
     table[["own_token", "done_token"]] = table[["own_token", "done_token"]].fillna(_NONE)
