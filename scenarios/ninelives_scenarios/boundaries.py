@@ -54,6 +54,8 @@ _TAKEOVER = Arm(
     ),
     flows=400,
     kills=24,
+    in_flight=4,
+    flows_max=6,
 )
 
 _RECOVERY = Arm(
@@ -65,6 +67,7 @@ _RECOVERY = Arm(
     kills=18,
     workers=0,
     recovery_nodes=2,
+    flows_max=6,
     coordinator_share=1.0,
 )
 
@@ -109,9 +112,10 @@ _LEASE_LOST = Arm(
     name="lease-lost",
     workload=_workload("idempotent", service_s=0.3),
     position="lease.lost",
-    kill_plans=(KillPlan("lease.lost", steps=_STEPLESS, any_instance=True),),
+    # A node that has lost its leases leaves nothing behind to recover, so others die holding theirs.
+    kill_plans=(KillPlan("lease.lost", steps=_STEPLESS, any_instance=True), KillPlan("before-commit")),
     flows=600,
-    kills=2,
+    kills=4,
     ttl_s=2.0,
     disturbances=(Disturbance("freeze", 0.2, hold_s=4.0), Disturbance("freeze", 0.5, hold_s=4.0)),
 )
