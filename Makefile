@@ -30,10 +30,10 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  Variables of chaos: CAMPAIGN=qr2|isolated|boundaries FLOWS= KILLS= (per arm) SEED= OUT=dir'
-	@echo '    ENGINE=ninelives|naive POSTGRES=16|18|docker DSN= KEEP=1 ARGS="further options"'
+	@echo '    ENGINE=reference|naive POSTGRES=16|18|docker DSN= KEEP=1 ARGS="further options"'
 	@echo '  PYTHON=python3.12 chooses the interpreter of a new .venv (3.11 or newer).'
 	@echo '  Exit codes 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 broken rig are those of `$(BIN)/ninelives-rig run`;'
-	@echo '  make prints them as "Error N" and exits 2 itself whenever N is not 0.'
+	@echo '  A failure is printed by make as "Error N"; its own exit code is then 2, whatever N is.'
 
 install: ## create or refresh .venv (does nothing when nothing changed)
 	@PYTHON='$(PYTHON)' bash .ci/install $(if $(filter command%,$(origin PYTHON)),--python-given)

@@ -1,6 +1,7 @@
 """The named SQL blocks of `sql/*.sql`, loaded once and addressed to one schema.
 
-A block is written like this and holds exactly one statement with `$1` placeholders:
+A block is written like this and holds exactly one statement with `$1` placeholders (a header's second line is
+indented):
 
     -- name: lease_release
     -- purpose: give an instance back so that any node may take it
@@ -186,7 +187,7 @@ def _block(lines: list[str], file: str, line: int) -> Block:
         if header:
             key = header["key"]
             headers[key] = header["text"]
-        elif key:
+        elif key and lines[body_at].startswith("--  "):
             headers[key] += " " + lines[body_at].lstrip("- ").rstrip()
         body_at += 1
     statement = "\n".join(lines[body_at:]).strip().removesuffix(";").rstrip()
