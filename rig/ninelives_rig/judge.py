@@ -27,6 +27,8 @@ BUNDLE_FINDINGS = (
     "bundle.arm_unreadable",
     "bundle.no_arms",
     "manifest.incomplete",
+    "manifest.aborted",
+    "manifest.broken",
     "seal.none",
     "seal.broken",
 )
@@ -130,6 +132,10 @@ def _bundle_findings(bundle: Bundle) -> list[Finding]:
     if absent:
         sentence = f"The manifest does not say: {', '.join(absent)}."
         findings.append(Finding("manifest.incomplete", Status.INCONCLUSIVE, len(absent), sentence))
+    for mark, status in (("aborted", Status.INCONCLUSIVE), ("broken", Status.BROKEN)):
+        if manifest.get(mark):
+            sentence = f"The run did not come to its end ({mark}: {manifest[mark]}); run the campaign again."
+            findings.append(Finding(f"manifest.{mark}", status, 1, sentence))
     if not manifest["arms"]:
         findings.append(Finding("bundle.no_arms", Status.INCONCLUSIVE, 1, "The manifest names no arm."))
     return findings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.checkers.make_bundle import Row, Story, identity
-from tests.checkers.stories import at_most_once, idempotent, open_story, transactional, without_journal
+from tests.checkers.stories import at_most_once, frozen, idempotent, open_story, transactional, without_journal
 
 from ninelives_rig.evidence.seal import seal
 from ninelives_rig.verdict import Status
@@ -308,6 +308,15 @@ def acknowledged_before_the_server_did(story: Story) -> None:
     story.close()
 
 
+@told("acknowledged.row_missing", FAIL, _open_after_commit)
+def next_body_before_the_commit(story: Story) -> None:
+    story.apply("worker-1", 0, 1)
+    story.kill("worker-1", 0, 2, boundary="body.entered")
+    story.claim("recovery-1", 0)
+    story.run("recovery-1", 0)
+    story.close()
+
+
 @told("acknowledged.effect_before_commit", FAIL, _open_after_commit)
 def next_effect_before_the_commit(story: Story) -> None:
     story.apply("worker-1", 0, 1)
@@ -455,6 +464,11 @@ def doubt_that_nobody_settled(story: Story) -> None:
 # fencing, tokens, sequences
 
 
+@told("fencing.zombie_went_on acknowledged.effect_before_commit", FAIL, frozen)
+def zombie_that_went_on(story: Story) -> None:
+    story.apply("worker-1", 0, 3, token=1)
+
+
 @told("fencing.stale_row", FAIL)
 def row_behind_a_greater_token(story: Story) -> None:
     first, second = [row for row in story.tables["step"] if row["instance_id"] == identity(3)][:2]
@@ -585,6 +599,20 @@ def no_arms(root: Path) -> None:
 def manifest_without_the_commit(root: Path) -> None:
     path = root / "manifest.json"
     path.write_bytes(path.read_bytes().replace(b'"commit"', b'"comment"'))
+    seal(root)
+
+
+@spoilt("manifest.aborted", UNSURE)
+def interrupted_after_an_arm(root: Path) -> None:
+    path = root / "manifest.json"
+    path.write_bytes(path.read_bytes().replace(b'"dirty"', b'"aborted":"interrupted","dirty"'))
+    seal(root)
+
+
+@spoilt("manifest.broken", BROKEN)
+def rig_that_broke_down(root: Path) -> None:
+    path = root / "manifest.json"
+    path.write_bytes(path.read_bytes().replace(b'"dirty"', b'"broken":"no space left","dirty"'))
     seal(root)
 
 

@@ -112,6 +112,40 @@ def without_journal() -> Story:
     return story
 
 
-GOOD = (idempotent, after_commit, at_most_once, transactional, without_journal)
+def frozen() -> Story:
+    """Three flows: a worker is stopped with 0 and 1, thawed, applies one step late and tells of its claim of 1 late."""
+    story = Story("frozen", flows=3)
+    open_story(story)
+    for index in (0, 1):
+        story.claim("worker-1", index)
+    late = story.history.pop()
+    story.step("worker-1", 0, 1)
+    pid = story.pids["worker-1"]
+    story.event("coordinator", "process.frozen", child="worker-1", child_pid=pid)
+    for index in (0, 1):
+        story.claim("recovery-1", index)
+    story.event("coordinator", "process.thawed", child="worker-1", child_pid=pid)
+    story.apply("worker-1", 0, 2, token=1)
+    story.history.append({**late, "t": story.now()})
+    story.run("recovery-1", 0, first=2)
+    story.run("recovery-1", 1)
+    story.claim("recovery-1", 2)
+    story.kill("recovery-1", 2, 1, boundary="claim.committed")
+    story.claim("worker-1", 2)
+    story.run("worker-1", 2)
+    story.close()
+    return story
 
-__all__ = ["GOOD", "after_commit", "at_most_once", "idempotent", "open_story", "transactional", "without_journal"]
+
+GOOD = (idempotent, after_commit, frozen, at_most_once, transactional, without_journal)
+
+__all__ = [
+    "GOOD",
+    "after_commit",
+    "at_most_once",
+    "frozen",
+    "idempotent",
+    "open_story",
+    "transactional",
+    "without_journal",
+]

@@ -9,6 +9,8 @@ Classes of an effect:
 ``against_guarantee``     applied although its step or attempt was committed; or again under the same token;
 or any duplicate where the effect promises none
 ``between_live_workers``  applied under a token after a greater one was issued, by a process that still lived
+``zombie``                the same, by a process that had been stopped meanwhile: no fence can hold back an outside
+                          effect, so it is counted by itself and bounded
 
 Tokens decide. An engine without tokens is judged by the witness alone: effect k seen again after effect k+1
 is against the guarantee.
@@ -26,7 +28,8 @@ from ninelives_rig.evidence.bundle import ArmSpec
 STEP = ["instance_id", "scope", "step_id"]
 ATTEMPT = [*STEP, "attempt"]
 DUPLICATES = ("against_guarantee", "documented_window", "between_live_workers")
-CLASSES = ("accounted", "retried", "uncommitted", *DUPLICATES)
+OTHERS = ("retried", "uncommitted", "zombie")
+CLASSES = ("accounted", *OTHERS, *DUPLICATES)
 _NONE = -1
 
 
@@ -37,9 +40,13 @@ def classify(
     issues: pd.DataFrame,
     death_t: Mapping[int, int],
 ) -> pd.DataFrame:
-    """Return ``effects`` (sorted by time) with the columns ``class`` and ``overlap``."""
+    """Return ``effects`` with the columns ``class``, ``overlap`` and ``zombie``.
+
+    ``effects`` are sorted by time; their column ``thawed`` says that the process had been stopped before.
+    """
     if effects.empty:
-        return effects.assign(**{"class": pd.Series(dtype="object"), "overlap": pd.Series(dtype="bool")})
+        flags = {"overlap": pd.Series(dtype="bool"), "zombie": pd.Series(dtype="bool")}
+        return effects.assign(**{"class": pd.Series(dtype="object")}, **flags)
     if spec.tokens:
         return _by_tokens(spec, effects, rows, issues)
     return _by_witness(spec, effects, rows, death_t)
@@ -58,6 +65,7 @@ def mark_overlap(effects: pd.DataFrame, issues: pd.DataFrame) -> pd.Series:
 
 def _by_tokens(spec: ArmSpec, effects: pd.DataFrame, rows: pd.DataFrame, issues: pd.DataFrame) -> pd.DataFrame:
     table = effects.assign(overlap=mark_overlap(effects, issues))
+    table["zombie"] = table["overlap"] & table["thawed"]
     own = rows[[*ATTEMPT, "token", "outcome"]].rename(columns={"token": "own_token", "outcome": "own_outcome"})
     table = table.merge(own.drop_duplicates(ATTEMPT), on=ATTEMPT, how="left")
     done = rows[rows["outcome"] == "Success"].groupby(STEP)["token"].max().rename("done_token").reset_index()
@@ -70,8 +78,8 @@ def _by_tokens(spec: ArmSpec, effects: pd.DataFrame, rows: pd.DataFrame, issues:
         accounted |= _reconciled(table, accounted)
     retried = mine & (table["own_outcome"] == "Failure")
     table["class"] = np.select(
-        [accounted, retried, table["overlap"], _is_against(table, first), _is_open(table)],
-        ["accounted", "retried", "between_live_workers", "against_guarantee", "uncommitted"],
+        [accounted, retried, table["zombie"], table["overlap"], _is_against(table, first), _is_open(table)],
+        ["accounted", "retried", "zombie", "between_live_workers", "against_guarantee", "uncommitted"],
         default="documented_window",
     )
     return _without_pardon(spec, table)
@@ -107,14 +115,14 @@ def _is_open(table: pd.DataFrame) -> pd.Series:
 def _without_pardon(spec: ArmSpec, table: pd.DataFrame) -> pd.DataFrame:
     """Where the effect promises no repeat, every duplicate is against the guarantee."""
     if spec.effect != "idempotent":
-        table.loc[table["class"].isin(DUPLICATES), "class"] = "against_guarantee"
-    return table[["t", "pid", *ATTEMPT, "token", "overlap", "class"]]
+        table.loc[table["class"].isin([*DUPLICATES, "zombie"]), "class"] = "against_guarantee"
+    return table[["t", "pid", *ATTEMPT, "token", "overlap", "zombie", "class"]]
 
 
 def _by_witness(spec: ArmSpec, effects: pd.DataFrame, rows: pd.DataFrame, death_t: Mapping[int, int]) -> pd.DataFrame:
     """Classify without tokens: the last effect of a step is its own, unless a later step's came before it."""
     place = {step_id: at for at, step_id in enumerate(spec.step_ids)}
-    table = effects.assign(overlap=False, place=effects["step_id"].map(place).fillna(0))
+    table = effects.assign(overlap=False, zombie=False, place=effects["step_id"].map(place).fillna(0))
     reached = table.groupby(["instance_id", "scope"])["place"].cummax()
     after_next = table["place"] < reached
     first = ~table.duplicated(STEP)

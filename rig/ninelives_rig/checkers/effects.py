@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ninelives_rig.checkers.accounting import DUPLICATES
+from ninelives_rig.checkers.accounting import DUPLICATES, OTHERS
 from ninelives_rig.checkers.base import Checker, Problems
 from ninelives_rig.checkers.facts import ATTEMPT_KEY, STEP_KEY, Facts
 from ninelives_rig.checkers.metrics import count_steps_completed
@@ -56,7 +56,7 @@ def check_arithmetic(facts: Facts) -> list[Finding]:
         from_absence=True,
     )
     classes = table["class"].value_counts()
-    others = {name: int(classes.get(name, 0)) for name in ("retried", "uncommitted", *DUPLICATES)}
+    others = {name: int(classes.get(name, 0)) for name in (*OTHERS, *DUPLICATES)}
     steps, effects = count_steps_completed(facts), len(table)
     if not facts.spec.journal:
         unfinished = ~accounted["instance_id"].map(facts.states).eq("Completed")

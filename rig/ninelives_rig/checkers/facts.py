@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,8 +80,10 @@ class Facts:
 
     @cached_property
     def classified(self) -> pd.DataFrame:
-        """``effects`` with ``class`` (see ``accounting``) and ``overlap``."""
-        return classify(self.spec, self.effects, self.rows, self.issues, self.death_t)
+        """``effects`` with ``class`` (see ``accounting``), ``overlap`` and ``zombie``."""
+        return classify(
+            self.spec, self.effects.assign(thawed=self.after_freeze(self.effects)), self.rows, self.issues, self.death_t
+        )
 
     @cached_property
     def states(self) -> Mapping[str, str]:
@@ -129,7 +132,9 @@ class Facts:
             [(kill.instance_id, kill.t, kill.pid, kill.token) for kill in self.kills if kill.instance_id],
             columns=columns,
         ).astype({"instance_id": "object", "t": "int64", "pid": "int64", "token": "int64"})
-        frames = [self.claims[columns], self.node_starts[columns], self.effects[columns], receipts]
+        # Where leases have tokens, only a claim makes a holder: a start may have left the instance to others.
+        starts = self.node_starts.iloc[:0] if self.spec.tokens else self.node_starts
+        frames = [self.claims[columns], starts[columns], self.effects[columns], receipts]
         return pd.concat(frames).sort_values(["token", "t"], kind="stable", ignore_index=True)
 
     @cached_property
@@ -168,6 +173,16 @@ class Facts:
         exits = self.events("process.exited").dropna(subset=["child_pid"])
         deaths = {int(pid): int(t) for pid, t in zip(exits["child_pid"], exits["t"], strict=True)}
         return deaths | {kill.pid: kill.t for kill in self.kills if kill.proved}
+
+    @cached_property
+    def frozen_t(self) -> Mapping[int, int]:
+        """When each node that the coordinator stopped for a while was first stopped, by pid."""
+        frozen = self.events("process.frozen").dropna(subset=["child_pid"])
+        return {int(str(pid)): int(t) for pid, t in frozen.groupby("child_pid")["t"].min().items()}
+
+    def after_freeze(self, frame: pd.DataFrame) -> pd.Series[bool]:
+        """Say of each row whether its process had been stopped before: it may not know yet what it missed."""
+        return frame["t"] > frame["pid"].map(lambda pid: self.frozen_t.get(pid, math.inf))
 
     @cached_property
     def kills(self) -> tuple[Kill, ...]:

@@ -25,9 +25,19 @@ def check_fencing(facts: Facts) -> list[Finding]:
         stale,
         [*_ROW, "after"],
     )
-    late = facts.classified[facts.classified["overlap"].astype(bool)]
+    table = facts.classified
+    late = table[table["overlap"].astype(bool) & ~table["zombie"].astype(bool)]
     columns = [*ATTEMPT_KEY, "token", "pid"]
     problems.add_rows("stale_effect", Status.FAIL, "{n} effects happened under a stale token.", late, columns)
+    zombies = table[table["zombie"].astype(bool)]
+    steps = zombies.groupby(["pid", "instance_id", "scope"])["step_id"].transform("nunique")
+    problems.add_rows(
+        "zombie_went_on",
+        Status.FAIL,
+        "{n} effects are of nodes that went on after a refusal.",
+        zombies[steps > 1],
+        columns,
+    )
     _check_ends(facts, problems)
     return problems.found
 
@@ -58,7 +68,9 @@ def check_tokens(facts: Facts) -> list[Finding]:
     problems = Problems("tokens")
     claims = facts.claims
     before = claims.groupby("instance_id")["token"].shift(1)
-    fallen = claims.assign(before=before)[claims["token"] <= before.fillna(-1)]
+    # A node that is stopped between a claim and its event tells of it when others have claimed since.
+    told_late = facts.after_freeze(claims) & (claims["token"] < before)
+    fallen = claims.assign(before=before)[(claims["token"] <= before.fillna(-1)) & ~told_late]
     columns = ["instance_id", "token", "before", "process"]
     problems.add_rows("not_rising", Status.FAIL, "{n} claims got no greater token.", fallen, columns)
     lease = facts.arm.tables["lease"][["instance_id", "token"]]
@@ -136,7 +148,7 @@ CHECKERS = (
     Checker(
         "fencing",
         "Nothing was accepted under a stale token.",
-        ("stale_row", "stale_effect", "stale_finish", "two_ends"),
+        ("stale_row", "stale_effect", "stale_finish", "two_ends", "zombie_went_on"),
         check_fencing,
         _has_tokens,
     ),

@@ -44,6 +44,7 @@ def measure(facts: Facts) -> dict[str, Any]:
         "takeovers": int((facts.claims["takeover"] == True).sum()),  # noqa: E712  (a nullable column)
         "duplicates": {name: int(classes.get(name, 0)) for name in DUPLICATES},
         "retried": int(classes.get("retried", 0)),
+        "zombie_effects": int(facts.classified["zombie"].sum()),
         "uncommitted": int(classes.get("uncommitted", 0)),
         "in_doubt": in_doubt,
         "in_doubt_open": in_doubt_open,

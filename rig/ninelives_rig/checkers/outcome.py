@@ -7,13 +7,14 @@ from __future__ import annotations
 import pandas as pd
 
 from ninelives_rig.checkers.base import Checker, Problems, unless_progressing
-from ninelives_rig.checkers.facts import ATTEMPT_KEY, TERMINAL, Facts, show
+from ninelives_rig.checkers.facts import ATTEMPT_KEY, STEP_KEY, TERMINAL, Facts, show
 from ninelives_rig.evidence.bundle import ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
 # What the server had acknowledged to the process that died at the boundary.
 _ROW_BOUNDARY = "journal.committed"
 _FINISH_BOUNDARY = "finish.committed"
+_NEXT_BODY_BOUNDARY = "body.entered"
 _START_BOUNDARY = "start.committed"
 _INTENT_BOUNDARY = "intent.committed"
 
@@ -105,12 +106,18 @@ def _check_rows(facts: Facts, problems: Problems) -> None:
     rows = {_key(row): int(row["token"]) for row in facts.rows[[*ATTEMPT_KEY, "token"]].to_dict("records")}
     intents = facts.arm.tables.get("intent")
     known = set() if intents is None else {_key(row) for row in intents[ATTEMPT_KEY].to_dict("records")}
+    done = {tuple(row[:3]): int(row[3]) for row in facts.successes[[*STEP_KEY, "token"]].itertuples(index=False)}
+    in_front = step_in_front(facts) if facts.spec.sequential else {}
     gone, unintended = [], []
     for kill in facts.kills:
         place = (kill.instance_id, kill.scope, kill.step_id, kill.attempt)
         line = f"kill_id={kill.kill_id} instance_id={kill.instance_id} step_id={kill.step_id} token={kill.token}"
         if kill.boundary == _ROW_BOUNDARY and rows.get(place) != kill.token and kill.step_id:
             gone.append(f"{line} row={rows.get(place, 'none')}")
+        if kill.boundary == _NEXT_BODY_BOUNDARY and kill.step_id in in_front:
+            token = done.get((kill.instance_id, kill.scope, in_front[kill.step_id]))
+            if token is None or token > kill.token:
+                gone.append(f"{line} row in front={token}")
         if kill.boundary == _INTENT_BOUNDARY and intents is not None and place not in known:
             unintended.append(line)
     problems.add("row_missing", Status.FAIL, "{n} acknowledged rows are gone or another's.", gone, from_absence=True)
@@ -122,12 +129,17 @@ def _key(row: dict[object, object] | dict[str, object]) -> tuple[object, ...]:
     return tuple(fields[name] for name in ATTEMPT_KEY)
 
 
+def step_in_front(facts: Facts) -> dict[int, int]:
+    """Return, for each step of a sequence but the first, the step in front of it."""
+    order = facts.spec.step_ids
+    return dict(zip(order[1:], order[:-1], strict=True))
+
+
 def _check_order(facts: Facts, problems: Problems) -> None:
     """Find effects that were begun before the step in front was committed: its row carries a later token,
     or none.
     """
-    order = facts.spec.step_ids
-    before = {step_id: order[at - 1] for at, step_id in enumerate(order) if at}
+    before = step_in_front(facts)
     effects = facts.effects[facts.effects["step_id"].isin(before)]
     effects = effects.assign(before=effects["step_id"].map(before).astype("int64"))
     done = facts.successes[["instance_id", "scope", "step_id", "token"]].rename(
