@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ninelives_rig.cluster.processes import postgres_processes
-from ninelives_rig.identity import ProcessIdentity
+from ninelives_rig.cluster.processes import postgres_processes, remove_left_segment
+from ninelives_rig.identity import ProcessIdentity, kill_all, wait_dead
 from ninelives_rig.rundir import OWNER, RunDirectory
 
 BOUND_S = 20.0
@@ -76,3 +76,8 @@ def serving(
     finally:
         process.kill()
         process.communicate()
+        # A failed test must not leave a frozen server behind.
+        for data in Path(base).glob("ninelives-*/r????????/pg/data"):
+            kill_all(left := postgres_processes(data))
+            wait_dead(left, BOUND_S)
+            remove_left_segment(data)
