@@ -69,15 +69,18 @@ def serving(
         env={**os.environ, "TMPDIR": str(base), **(environment or {})},
         **who,  # type: ignore[call-overload]  # user, group and extra_groups, passed on
     )
+    data: Path | None = None
     try:
         told = json.loads(process.stdout.readline())
+        data = Path(told["data"])
         postmaster = ProcessIdentity(*told["postmaster"])
-        yield Serving(process, Path(told["run"]), Path(told["data"]), told["dsn"], postmaster, told["user"])
+        yield Serving(process, Path(told["run"]), data, told["dsn"], postmaster, told["user"])
     finally:
         process.kill()
         process.communicate()
-        # A failed test must not leave a frozen server behind.
-        for data in Path(base).glob("ninelives-*/r????????/pg/data"):
-            kill_all(left := postgres_processes(data))
+        if data is not None:
+            # A failed test must not leave a frozen server behind, even if its directory is gone already.
+            left = postgres_processes(data)
+            kill_all(left)
             wait_dead(left, BOUND_S)
             remove_left_segment(data)
