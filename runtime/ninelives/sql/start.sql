@@ -7,10 +7,10 @@ select pg_advisory_xact_lock_shared($1, 0);
 -- name: start
 -- purpose: insert instances with their input and their wake, due at once
 -- locks: none is waited for but another start of the same id; rows in id order
--- guard: ON CONFLICT DO NOTHING; what existed is told apart by start_existing
+-- guard: ON CONFLICT DO NOTHING; what existed is told apart by start_existing; of one id the first row of the batch wins
 with b as (
-    select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::json[], $6::bigint[])
-        as b(instance_id, plan_id, flow_id, flow_version, input, deadline_ms)
+    select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::json[], $6::bigint[]) with ordinality
+        as b(instance_id, plan_id, flow_id, flow_version, input, deadline_ms, ord)
 ), i as (
     insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, state_bag_sequence, version,
         claims, paused, state, created_at, updated_at, deadline_at, flow_id, flow_version, input)
@@ -18,7 +18,7 @@ with b as (
            case when b.deadline_ms > 0 then clock_timestamp() + b.deadline_ms * interval '1 ms' end,
            b.flow_id, b.flow_version, b.input
       from b left join ninelives.flow_lease l on l.instance_id = b.instance_id
-     order by b.instance_id
+     order by b.instance_id, b.ord
     on conflict do nothing
     returning instance_id, plan_id
 ), w as (
@@ -33,8 +33,8 @@ select array_agg(instance_id) from i;
 -- locks: as start; then the lease row, which only a holder of the instance touches
 -- guard: ON CONFLICT DO NOTHING; token = lease.token + 1 and fence = token; nothing is held for a dead session
 with b as (
-    select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::json[], $6::bigint[])
-        as b(instance_id, plan_id, flow_id, flow_version, input, deadline_ms)
+    select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::json[], $6::bigint[]) with ordinality
+        as b(instance_id, plan_id, flow_id, flow_version, input, deadline_ms, ord)
      where exists (select from ninelives.node_session s
                     where s.session_id = $7 and s.dead_at is null and s.expires_at > clock_timestamp())
 ), i as (
@@ -44,7 +44,7 @@ with b as (
            case when b.deadline_ms > 0 then clock_timestamp() + b.deadline_ms * interval '1 ms' end,
            b.flow_id, b.flow_version, b.input
       from b left join ninelives.flow_lease l on l.instance_id = b.instance_id
-     order by b.instance_id
+     order by b.instance_id, b.ord
     on conflict do nothing
     returning instance_id, plan_id, fence
 ), w as (
