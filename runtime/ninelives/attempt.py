@@ -14,6 +14,7 @@ from ninelives.capture import Call, idempotency_key
 from ninelives.decide import RunStep
 from ninelives.errors import PayloadRefused, StepTimedOut
 from ninelives.recall import Recall
+from ninelives.state import value_for
 from ninelives.store.rows import StepCommit
 
 SUCCESS: Final = b"Success"
@@ -55,11 +56,7 @@ class Attempt:
         Raises whatever the body raises, and ``StepTimedOut``.
         """
         node, call = self.command.node, self.call
-        value = node.input
-        if value is None:
-            value = self._recall.state.input
-        elif callable(value):
-            value = value(self._recall.state)
+        value = value_for(node, self._recall.plan, self._recall.frontier, call.scope)
         limit_s = self._limit_s()
         reached(Boundary.BODY_ENTERED, self._instance_id, call.scope, node.step_id, call.attempt, self.token)
         if limit_s is None:

@@ -23,6 +23,7 @@ from ninelives.errors import (
 from ninelives.flow import Flow
 from ninelives.ids import new_instance_id
 from ninelives.plan import Plan
+from ninelives.registry import check_runnable
 from ninelives.settings import Settings
 from ninelives.store.control import Control
 from ninelives.store.lane import Lane
@@ -141,6 +142,7 @@ class Client:
         key = (plan.flow_id, plan.version)
         plan_id = self._plan_ids.get(key)
         if plan_id is None:
+            check_runnable(plan)
             described = codec.encode(plan.describe(), limit_bytes=1 << 30, what="plan")
             plan_id = await self.control.register(plan.flow_id, plan.version, plan.fingerprint, described)
             self._plan_ids[key] = plan_id

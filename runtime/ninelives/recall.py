@@ -13,7 +13,6 @@ from ninelives import codec
 from ninelives.decide import Complete, Decision, decide
 from ninelives.frontier import Frontier, IntentRow, StepRow
 from ninelives.plan import Plan
-from ninelives.state import State
 from ninelives.store.rows import Claimed, StepCommit
 
 SNAPSHOT_ROWS: Final = 32
@@ -25,11 +24,11 @@ class Recall:
     """The memory of one activation, rebuilt from the store by ``restore`` and moved forward by ``apply``."""
 
     __slots__ = (
-        "_bag_bytes", "_bytes_since", "_deadline_at", "_plan", "_rows_since", "_sequence", "frontier", "state",
+        "_bag_bytes", "_bytes_since", "_deadline_at", "_rows_since", "_sequence", "frontier", "plan",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, claimed: Claimed) -> None:
-        self._plan = plan
+        self.plan = plan
         self._sequence = 0
         self._deadline_at: float | None = None
         if claimed.deadline_in_ms >= 0:
@@ -54,7 +53,6 @@ class Recall:
                 IntentRow(intent.scope, intent.step_id, intent.attempt, intent.token, intent.outcome)
             )
         self.frontier = frontier
-        self.state = State(value, self._plan, frontier)
         self._bag_bytes = len(claimed.bag or b"")
         self._rows_since = len(claimed.steps)
         self._bytes_since = sum(len(step.result or b"") for step in claimed.steps)
@@ -94,7 +92,7 @@ class Recall:
         if deadline_passed is None:
             left_ms = self.left_ms()
             deadline_passed = left_ms is not None and left_ms <= 0
-        return decide(self._plan, self.frontier, deadline_passed=deadline_passed)
+        return decide(self.plan, self.frontier, deadline_passed=deadline_passed)
 
     def left_ms(self) -> float | None:
         """Milliseconds to the deadline; ``None`` without one."""
