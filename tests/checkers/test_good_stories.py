@@ -52,6 +52,7 @@ def test_verdict_file_has_the_published_fields(tmp_path: Path) -> None:
         "steps_completed": 18,
         "kills_by_role": {"recovery": 1, "worker": 1},
         "retried": 0,
+        "window_by_living": 0,
         "verdict": "PASS",
     }
     assert {name: arm[name] for name in figures} == figures

@@ -84,6 +84,8 @@ class Problems:
         from_absence: bool = False,
     ) -> None:
         """Add a finding over the rows of a frame, shown by these columns."""
+        if frame.empty:
+            return
         lines = show_all(frame, *columns, limit=LINES_MAX)
         self.add(kind, status, sentence, lines, count=len(frame), from_absence=from_absence)
 

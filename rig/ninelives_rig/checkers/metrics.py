@@ -43,6 +43,7 @@ def measure(facts: Facts) -> dict[str, Any]:
         "recovered": recovery.recovered,
         "takeovers": int((facts.claims["takeover"] == True).sum()),  # noqa: E712  (a nullable column)
         "duplicates": {name: int(classes.get(name, 0)) for name in DUPLICATES},
+        "window_by_living": _count_by_living(facts),
         "retried": int(classes.get("retried", 0)),
         "zombie_effects": int(facts.classified["zombie"].sum()),
         "uncommitted": int(classes.get("uncommitted", 0)),
@@ -55,6 +56,14 @@ def measure(facts: Facts) -> dict[str, Any]:
         "truncated_lines": len(facts.arm.tails),
         "settings": dict(spec.settings),
     }
+
+
+def _count_by_living(facts: Facts) -> int:
+    """Count window duplicates of processes that were neither killed nor stopped: a lease was lost without a fault."""
+    table = facts.classified
+    pids = table.loc[table["class"] == "documented_window", "pid"]
+    troubled = {kill.pid for kill in facts.kills if kill.proved} | facts.frozen_t.keys()
+    return int((~pids.isin(troubled)).sum())
 
 
 def count_steps_completed(facts: Facts) -> int:

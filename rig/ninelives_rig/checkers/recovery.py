@@ -21,8 +21,8 @@ NS_PER_S = 1_000_000_000
 class Abandoned:
     """An instance that a process held when it was killed, unfinished; times in ns, ``None`` if it never came.
 
-    ``terminal_t`` is when its end was acknowledged to a node, ``effect_t`` its next effect by another
-    process.
+    ``terminal_t`` is when its end was acknowledged to a node, or its last holder died behind it; ``effect_t`` its next
+    effect by another process.
     """
 
     kill: Kill
@@ -38,7 +38,7 @@ class Recovery:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         ends = facts.finishes.groupby("instance_id")["t"].min()
-        self._ends = {str(instance_id): int(t) for instance_id, t in ends.items()}
+        self._ends = _untold_ends(facts) | {str(instance_id): int(t) for instance_id, t in ends.items()}
         self._holds = _Timeline(facts.possession)
         self._effects = _Timeline(facts.effects)
 
@@ -100,6 +100,16 @@ class Recovery:
         one.
         """
         return [(entry.effect_t - entry.kill.t) / NS_PER_S for entry in self.abandoned if entry.effect_t is not None]
+
+
+def _untold_ends(facts: Facts) -> dict[str, int]:
+    """Return the ends that nobody told of: the holder died behind its commit, so that its death is the latest time."""
+    deaths = {kill.pid: kill.t for kill in facts.kills if kill.proved}
+    return {
+        instance_id: deaths[pid]
+        for instance_id, pid in facts.last_holder.items()
+        if pid in deaths and facts.states.get(instance_id) in TERMINAL
+    }
 
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
