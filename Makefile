@@ -51,7 +51,7 @@ test: install ## all tests, style included (under 10 minutes)
 check: install ## ruff, mypy, style, unit and checker tests (under 60 seconds)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q tests/style tests/unit tests/checkers $(ARGS)
+	@$(BIN)/python -m pytest -q -m 'not slow' tests/style tests/unit tests/checkers $(ARGS)
 
 ci: ## what the build server runs: check, test, wheel-check
 	@bash .ci/run
