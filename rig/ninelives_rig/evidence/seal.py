@@ -71,9 +71,7 @@ def verify(root: Path) -> SealReport:
     return SealReport(
         sealed=True,
         readable=True,
-        changed=tuple(
-            name for name, path in present.items() if name in sealed and _digest(path) != sealed[name]
-        ),
+        changed=tuple(name for name, path in present.items() if name in sealed and _digest(path) != sealed[name]),
         missing=tuple(sorted(name for name in sealed if name not in present)),
         added=tuple(name for name in present if name not in sealed),
     )
