@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Self
 from uuid import UUID, uuid4
 
-from ninelives import codec, migrate, queries
+from ninelives import codec, inspect, migrate, queries
 from ninelives.boundaries import Boundary, reached
 from ninelives.errors import (
     InstanceConflict,
@@ -204,6 +205,20 @@ class Client:
     async def rerun_in_doubt(self, instance_id: UUID, step_id: int, *, scope: str = "") -> bool:
         """An operator's word: the effect in doubt did not happen and cannot land any more; run it under a new key."""
         return await self.control.settle(instance_id.bytes, scope, step_id)
+
+    async def show(self, instance_id: UUID) -> dict[str, Any]:
+        """Return what the store knows of an instance as JSON values; raises ``InstanceUnknown``."""
+        return await inspect.show(self.dsn, self.schema, instance_id)
+
+    async def list(
+        self, *, state: str | None = None, flow_id: str | None = None, limit: int = 50, in_doubt: bool = False
+    ) -> builtins.list[dict[str, Any]]:
+        """Return the newest instances that match, as JSON values."""
+        found = await inspect.listing(
+            self.dsn, self.schema, state=state, flow_id=flow_id, limit=limit, in_doubt=in_doubt
+        )
+        instances: builtins.list[dict[str, Any]] = found["instances"]
+        return instances
 
     def handle(self, instance_id: UUID) -> Handle:
         """Return a handle of an instance that is known by its id."""
