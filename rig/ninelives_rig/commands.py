@@ -70,7 +70,7 @@ def run_command(
     campaign: Annotated[str, typer.Argument(help="A campaign's name; see `ninelives-rig list`.")],
     flows: Annotated[int | None, typer.Option(min=1, help="Flows per arm, instead of the campaign's.")] = None,
     kills: Annotated[int | None, typer.Option(min=0, help="Kills per arm, instead of the campaign's.")] = None,
-    seed: Annotated[str, typer.Option(help="The same seed gives the same ids and the same kill schedule.")] = "1",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same ids and the same kill schedule.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Where the bundle goes: a new or empty directory.")] = None,
     engine: Annotated[str, typer.Option(help="reference or naive.")] = "reference",
     postgres: Annotated[str | None, typer.Option(help="16, 18 or docker (default: the newest embedded).")] = None,

@@ -82,6 +82,7 @@ async def _be_node(order: NodeOrder, kills: list[Kill], identity: ProcessIdentit
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     tools = equip(order, kills, identity, stopping)
     engine = load_engine(order.engine)
     try:

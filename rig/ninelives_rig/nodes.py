@@ -49,7 +49,12 @@ def fork_server(engine: Engine, run_directory: RunDirectory) -> Iterator[None]:
     settings["tempdir"] = str(sockets)
     try:
         multiprocessing.get_context("forkserver").set_forkserver_preload([*_PRELOAD, *engine.preload])
-        forkserver.ensure_running()
+        # Inherited by every node, which lifts it when it can stop in order: no node dies of a SIGTERM that comes early.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         yield
     finally:
         forkserver._forkserver._stop()  # type: ignore[attr-defined]

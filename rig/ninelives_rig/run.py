@@ -32,7 +32,7 @@ class Request:
 
     campaign: Campaign
     engine: str
-    seed: str
+    seed: int
     out: Path
     dsn: str | None = None
     postgres: str | None = None

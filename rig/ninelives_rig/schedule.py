@@ -56,7 +56,7 @@ class Kill:
         }
 
 
-def draw_instances(arm: Arm, seed: str) -> list[Instance]:
+def draw_instances(arm: Arm, seed: int) -> list[Instance]:
     """Name the arm's instances and who starts each.
 
     Ids are version 7 in form and rise with the index, which is kind to the database's indexes. The two ways
@@ -73,7 +73,7 @@ def draw_instances(arm: Arm, seed: str) -> list[Instance]:
     return instances
 
 
-def instance_id(seed: str, arm: str, index: int) -> UUID:
+def instance_id(seed: int, arm: str, index: int) -> UUID:
     """Return the id of an arm's instance of this index."""
     series = int.from_bytes(hashlib.sha256(f"{seed}/{arm}".encode()).digest()[:3])
     tail = int.from_bytes(hashlib.sha256(f"{seed}/{arm}/{index}".encode()).digest()[:10])
@@ -82,7 +82,7 @@ def instance_id(seed: str, arm: str, index: int) -> UUID:
     return UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
 
 
-def draw_kills(arm: Arm, capabilities: Capabilities, seed: str, instances: Sequence[Instance]) -> list[Kill]:
+def draw_kills(arm: Arm, capabilities: Capabilities, seed: int, instances: Sequence[Instance]) -> list[Kill]:
     """Spread the arm's kills evenly over its instances with jitter, over both start kinds and over the
     steps.
     """
@@ -95,10 +95,10 @@ def draw_kills(arm: Arm, capabilities: Capabilities, seed: str, instances: Seque
         turn_of_plan = step_turns.get(plan, 0)
         step_turns[plan] = turn_of_plan + 1
         steps = plan.steps or _steps(plan.position, arm.workload)
-        step_id = steps[(turn_of_plan // 2 + turn_of_plan) % len(steps)]
+        step_id = steps[turn_of_plan // 2 % len(steps)]
         target = None
         if not plan.any_instance:
-            wanted = plan.start_kind or (COORDINATOR if turn % 2 == 0 else WORKER)
+            wanted = plan.start_kind or (COORDINATOR if turn_of_plan % 2 == 0 else WORKER)
             target = _pick(turn, len(plans), instances, wanted, taken, rng)
             taken.add(target.index)
         for kill in _resolve(plan, step_id, target, arm.effect, capabilities):

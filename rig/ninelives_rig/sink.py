@@ -82,7 +82,7 @@ class Sink:
         return True
 
     def _path(self, key: str) -> Path:
-        name = quote(key, safe="")
+        name = f"k-{quote(key, safe='')}"
         if len(name) > 240:
             raise ValueError(f"key {key[:60]!r}... is too long for a file name; use at most 240 characters")
         return self._keys / name

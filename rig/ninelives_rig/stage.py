@@ -37,7 +37,7 @@ class Rig:
     campaign: Campaign
     arms: tuple[Arm, ...]
     engine: Engine
-    seed: str
+    seed: int
     server: OpenServer
     schema: str
     run_directory: RunDirectory

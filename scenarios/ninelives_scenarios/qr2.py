@@ -4,7 +4,7 @@ from ninelives_rig.campaign import Arm, Campaign, KillPlan
 from ninelives_rig.engines.base import StepSpec, Workload
 
 # A killed flow has at most three of these ahead of it, and resuming it must not take half a second.
-SERVICE_S = 0.03
+SERVICE_S = 0.05
 
 _THREE_STEPS = Workload(
     "rig.three_steps", tuple(StepSpec(name, service_s=SERVICE_S) for name in ("one", "two", "three"))

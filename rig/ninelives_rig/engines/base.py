@@ -151,7 +151,7 @@ class NodeOrder:
     arm_root: Path
     work_root: Path
     start_indexes: Sequence[int]
-    seed: str
+    seed: int
     in_flight: int
     delivery: str = "sigkill"
     extra: Mapping[str, str] = field(default_factory=dict)
