@@ -96,6 +96,9 @@ class Wire:
             )
         except psycopg.OperationalError as error:
             raise StoreUnavailable(str(error).strip()) from error
+        if connection.pgconn.server_version < SERVER_VERSION_MIN:
+            connection.pgconn.finish()
+            raise StoreUnavailable("the server is older than PostgreSQL 15; ninelives needs 15 or newer")
         try:
             for setting in SESSION_SETTINGS:
                 await connection.execute(setting.encode())
@@ -230,6 +233,7 @@ class Wire:
             self.on_lost()
 
 
+SERVER_VERSION_MIN: Final = 150000
 SESSION_SETTINGS: Final = (
     "set plan_cache_mode = force_generic_plan",
     "set enable_seqscan = off",
@@ -237,6 +241,8 @@ SESSION_SETTINGS: Final = (
     "set idle_in_transaction_session_timeout = '10s'",
     "set statement_timeout = '30s'",
     "set lock_timeout = '10s'",
+    "select set_config('transaction_timeout', '60s', false)"
+    " where current_setting('server_version_num')::int >= 170000",
     "set jit = off",
 )
 """Planner: the plans must use the indexes for any batch size. Time-outs end what a broken peer leaves (PROTOCOL R5)."""
