@@ -170,14 +170,14 @@ async def one_door(dsn: str, session_id: int = 1) -> AsyncIterator[Door]:
 # -- the database, seen from outside
 
 
-def sql(dsn: str, query: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+def sql(dsn: str, query: LiteralString | bytes, *parameters: object) -> list[tuple[Any, ...]]:
     """Run one statement on a connection of its own and return its rows."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         cursor = connection.execute(query, parameters)
         return cursor.fetchall() if cursor.description else []
 
 
-def value(dsn: str, query: LiteralString, *parameters: object) -> Any:
+def value(dsn: str, query: LiteralString | bytes, *parameters: object) -> Any:
     ((only,),) = sql(dsn, query, *parameters)
     return only
 
@@ -223,7 +223,7 @@ def declare_dead(dsn: str, session_id: int) -> None:
 
 
 @contextmanager
-def open_transaction(dsn: str, query: LiteralString, *parameters: object) -> Iterator[psycopg.Connection]:
+def open_transaction(dsn: str, query: LiteralString | bytes, *parameters: object) -> Iterator[psycopg.Connection]:
     """Hold what `query` locks until the block commits or ends (which rolls back)."""
     with psycopg.connect(dsn) as connection:
         connection.execute(query, parameters)
