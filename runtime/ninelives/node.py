@@ -63,6 +63,7 @@ class Node(Client):
         self._tasks: set[asyncio.Task[None]] = set()
         self._loops: set[asyncio.Task[None]] = set()
         self._outstanding = Outstanding()
+        self._starting = 0
         self._saturated = False
         self._leaving = False
         self._stop = asyncio.Event()
@@ -148,6 +149,10 @@ class Node(Client):
         """Activations at work."""
         return len(self._activations)
 
+    @property
+    def _room(self) -> int:
+        return self.settings.in_flight_max - self.in_flight - self._starting
+
     def clock_us(self) -> int:
         """The database's clock in microseconds since 1970."""
         assert self._session is not None
@@ -158,14 +163,17 @@ class Node(Client):
     async def start(self, flow: Flow | Plan, input: Any = None, *, instance_id: UUID | None = None) -> Handle:
         """Start ``flow`` durably and run it here, in one transaction, while there is room; see ``Client.start``."""
         plan = flow.plan if isinstance(flow, Flow) else flow
-        hold = not self._leaving and self.in_flight < self.settings.in_flight_max
         plan_id = await self.register(plan)
-        if not hold or plan_id not in self._plans:
+        if self._leaving or self._room <= 0 or plan_id not in self._plans:
             return await self._start(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id)
         row = self._start_row(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id, hold=True)
-        with self._outstanding.claim():
-            if await self._started(row) == "held":
-                self._activate(_born(row))
+        self._starting += 1
+        try:
+            with self._outstanding.claim():
+                if await self._started(row) == "held":
+                    self._activate(_born(row))
+        finally:
+            self._starting -= 1
         return Handle(self, UUID(bytes=row.instance_id))
 
     async def await_end(self, instance_id: UUID) -> tuple[str, Any]:
@@ -197,9 +205,8 @@ class Node(Client):
         """Claim once; true when there is probably more."""
         if self._leaving or not self._plans:
             return False
-        room = self.settings.in_flight_max - self.in_flight
-        limit = max(0, min(CLAIM_ROWS_MAX, room))
-        recovery_limit = max(0, min(RECOVERY_ROWS_MAX, room + self.settings.recovery_in_flight_max))
+        limit = max(0, min(CLAIM_ROWS_MAX, self._room))
+        recovery_limit = max(0, min(RECOVERY_ROWS_MAX, self._room + self.settings.recovery_in_flight_max))
         with self._outstanding.claim():
             taken = await self.control.claim(self.session_id, list(self._plans), limit, recovery_limit)
             for claimed in taken or ():
@@ -230,7 +237,7 @@ class Node(Client):
         key = activation.instance_id.bytes
         if self._activations.get(key) is activation:
             del self._activations[key]
-        if self._saturated and self.in_flight < self.settings.in_flight_max:
+        if self._saturated and self._room > 0:
             self._saturated = False
             self._due.set()
 

@@ -8,6 +8,7 @@ held are due from then on, and a false alarm is safe because every takeover rais
 from __future__ import annotations
 
 import logging
+import queue
 import random
 import threading
 import time
@@ -49,7 +50,9 @@ class Watch:
         self._threads = [
             threading.Thread(target=self._guarded, args=(self._wait_round,), name="ninelives-watch", daemon=True),
             threading.Thread(target=self._guarded, args=(self._look_round,), name="ninelives-look", daemon=True),
+            threading.Thread(target=self._bury_loop, name="ninelives-bury", daemon=True),
         ]
+        self._unburied: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._adopt_at = 0.0
 
     def open(self) -> None:
@@ -58,8 +61,9 @@ class Watch:
             thread.start()
 
     def close(self) -> None:
-        """Stop watching; returns when both threads have ended or are bound to within their lock time-out."""
+        """Stop watching; returns when the threads have ended or are bound to within their lock time-out."""
         self._stop.set()
+        self._unburied.put(None)
         for thread in self._threads:
             thread.join(timeout=2.0)
 
@@ -106,7 +110,7 @@ class Watch:
                     connection.execute(self._queries["start_notify"], [self._channel])
         except psycopg.errors.LockNotAvailable:
             return
-        self._buried(connection, dead)
+        self._declare(dead)
 
     def _look_round(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         """Look over all sessions: locks that are gone, and time that ran out."""
@@ -119,24 +123,31 @@ class Watch:
             ).fetchall()
             if dead:
                 connection.execute(self._queries["start_notify"], [self._channel])
-        self._buried(connection, dead)
+        self._declare(dead)
         if time.monotonic() >= self._adopt_at:
             self._adopt_at = time.monotonic() + self._settings.renew_s
             adopted = connection.execute(self._queries["session_adopt_missing"]).fetchall()
             connection.execute(self._queries["session_prune"], [PRUNE_AFTER_MS])
-            self._buried(connection, adopted)
+            self._declare(adopted)
 
-    def _buried(
-        self, connection: psycopg.Connection[tuple[object, ...]], dead: list[tuple[object, ...]]
-    ) -> None:
+    def _declare(self, dead: list[tuple[object, ...]]) -> None:
         for (session_id,) in dead:
             assert isinstance(session_id, int)
             log.info("session %d is dead", session_id)
             reached(Boundary.SESSION_DECLARED_DEAD, None, "", 0, 0, 0)
             self._on_death(session_id)
-        for (session_id,) in dead:
-            assert isinstance(session_id, int)
-            self._end_backends(connection, session_id)
+            self._unburied.put(session_id)
+
+    def _bury_loop(self) -> None:
+        """End what dead sessions left open; apart from the watch, so that it never delays the next death."""
+        while (session_id := self._unburied.get()) is not None and not self._stop.is_set():
+            try:
+                with self._connect() as connection:
+                    self._end_backends(connection, session_id)
+            except psycopg.Error as error:
+                log.info("backends of session %d not ended, tried again: %s", session_id, error)
+                self._stop.wait(self._settings.look_s)
+                self._unburied.put(session_id)
 
     def _end_backends(self, connection: psycopg.Connection[tuple[object, ...]], session_id: int) -> None:
         """End what the dead session left open, again until nothing is: an open transaction may hide its rows."""
