@@ -12,7 +12,7 @@ from ninelives import codec
 from ninelives.boundaries import Boundary, reached
 from ninelives.capture import Call, idempotency_key
 from ninelives.decide import RunStep
-from ninelives.errors import PayloadRefused, StepTimedOut
+from ninelives.errors import PayloadRefused, StepFailed, StepTimedOut
 from ninelives.recall import Recall
 from ninelives.state import value_for
 from ninelives.store.rows import StepCommit
@@ -59,16 +59,22 @@ class Attempt:
         value = value_for(node, self._recall.plan, self._recall.frontier, call.scope)
         limit_s = self._limit_s()
         reached(Boundary.BODY_ENTERED, self._instance_id, call.scope, node.step_id, call.attempt, self.token)
-        if limit_s is None:
-            result = await node.capability.body(call, value)
-        else:
-            try:
+        try:
+            if limit_s is None:
+                result = await node.capability.body(call, value)
+            else:
                 async with asyncio.timeout(limit_s) as limit:
                     result = await node.capability.body(call, value)
-            except TimeoutError as error:
-                if limit.expired():
-                    raise StepTimedOut.after(node.name, call.attempt, limit_s) from error
+        except TimeoutError as error:
+            if limit_s is not None and limit.expired():
+                raise StepTimedOut.after(node.name, call.attempt, limit_s) from error
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
                 raise
+            # Nobody cancelled this activation: something inside the body was, and that is the body's failure.
+            raise StepFailed(node.name, call.attempt, "cancelled from within; see what the body awaits") from error
         reached(Boundary.BODY_RETURNED, self._instance_id, call.scope, node.step_id, call.attempt, self.token)
         return result
 
