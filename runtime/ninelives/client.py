@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Self
 from uuid import UUID, uuid4
 
-from ninelives import codec, inspect, migrate, queries
+from ninelives import codec, inspect, queries
 from ninelives.boundaries import Boundary, reached
 from ninelives.errors import (
     InstanceConflict,
@@ -23,6 +23,7 @@ from ninelives.errors import (
 )
 from ninelives.flow import Flow
 from ninelives.ids import new_instance_id
+from ninelives.migrate import require_schema
 from ninelives.plan import Plan
 from ninelives.registry import check_runnable
 from ninelives.settings import Settings
@@ -99,7 +100,7 @@ class Client:
 
     async def open(self) -> None:
         """Check the schema and connect; raises ``SchemaMissing``, ``SchemaTooNew`` or ``StoreUnavailable``."""
-        await asyncio.to_thread(migrate.require_schema, self.dsn, self.schema)
+        await asyncio.to_thread(require_schema, self.dsn, self.schema)
         self.control = Control(self._open_single, start_lock=self._start_lock, channel=self._channel)
         try:
             await self.control.open()
