@@ -1,16 +1,12 @@
-"""The first code of a node's process: ties it to the rig's life, sets up its instruments, becomes the
-engine's node.
-"""
+"""The first code of a node's process: sets up its instruments and becomes the engine's node."""
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import os
 import signal
 import sys
-from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -28,13 +24,11 @@ from ninelives_rig.starts import StartList
 from ninelives_rig.tools import NodeTools
 from ninelives_rig.witness import Witness
 
-_PR_SET_PDEATHSIG = 1
 EXIT_FAILED = 70
 
 
 def enter(order: NodeOrder, kills: list[Kill], run_directory: Path, go: Connection) -> None:
     """Be the node of this order until told to stop; ends with exit code 0 after a drain, 70 after an error."""
-    _tie_to_parent()
     os.setpgid(0, 0)
     identity = ProcessIdentity.current()
     register_process(run_directory, identity, order.process)
@@ -48,16 +42,6 @@ def enter(order: NodeOrder, kills: list[Kill], run_directory: Path, go: Connecti
     except BaseException as error:
         print(f"{order.process}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         raise
-
-
-def _tie_to_parent() -> None:
-    """Die when the fork server dies, which dies when the rig does: kill -9 of the rig leaves no node."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "the kernel refused to tie the node's life to the rig's")
-    rig = parent_process()
-    if rig is None or not rig.is_alive():
-        os._exit(EXIT_FAILED)
 
 
 def _may_begin(go: Connection) -> bool:

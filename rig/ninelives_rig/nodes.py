@@ -25,7 +25,7 @@ from ninelives_rig.recorder import Recorder
 from ninelives_rig.rundir import RunDirectory
 from ninelives_rig.schedule import Kill
 
-_PRELOAD = ("ninelives_rig.node_entry", "uvloop", "orjson", "psycopg")
+_PRELOAD = ("ninelives_rig.lifeline", "ninelives_rig.node_entry", "uvloop", "orjson", "psycopg")
 _FAILURES_IN_A_ROW_MAX = 8
 _END_TIMEOUT_S = 10.0
 

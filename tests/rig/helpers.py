@@ -6,9 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-
-import psutil
 
 TIMEOUT_S = 60.0
 
@@ -31,17 +28,3 @@ def wait_for(what: str, fact: Callable[[], object], timeout_s: float = TIMEOUT_S
     while not fact():
         assert time.monotonic() < end, f"waited {timeout_s:.0f} s in vain for: {what}"
         time.sleep(0.01)
-
-
-def processes_of(run_directory: Path) -> list[psutil.Process]:
-    """Find every live process that mentions a directory on its command line or works in it."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            mentions = str(run_directory) in " ".join(process.cmdline())
-            works_there = process.cwd().startswith(str(run_directory))
-            if (mentions or works_there) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found

@@ -1,0 +1,76 @@
+"""Whatever ends a rig, its nodes and its server end too, frozen ones included."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import orjson
+import pytest
+from tests.rig.conftest import RunningRig
+from tests.rig.helpers import wait_for
+
+from ninelives_rig.identity import ProcessIdentity, wait_dead
+from ninelives_rig.rundir import sweep
+
+pytestmark = [pytest.mark.postgres, pytest.mark.chaos, pytest.mark.slow]
+
+Start = Callable[..., RunningRig]
+# Long enough that every signal comes in the middle, whatever the machine does besides.
+LONG = ("qr2", "--engine", "naive", "--flows", "5000", "--kills", "20")
+
+
+def everything(rig: RunningRig) -> list[ProcessIdentity]:
+    """Every process that the rig has started."""
+    return sorted({*rig.nodes(), *rig.registered()})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_everything_and_proves_nothing(start_rig: Start, number: int) -> None:
+    rig = start_rig(*LONG)
+    wait_for("a first kill", rig.receipts)
+    started = everything(rig)
+    assert len(started) >= 6
+    rig.process.send_signal(number)
+    code, output, errors = rig.finish()
+    assert code == 2, errors
+    assert output.startswith("INCONCLUSIVE") and "interrupted" in output
+    assert wait_dead({*started, *rig.nodes()}, 5.0) == []
+    assert rig.run_directories() == []
+    assert orjson.loads((rig.out / "verdict.json").read_bytes())["verdict"] == "INCONCLUSIVE"
+    assert orjson.loads((rig.out / "manifest.json").read_bytes())["aborted"] == "interrupted"
+
+
+def test_an_interruption_before_any_node_exists_ends_the_server(start_rig: Start) -> None:
+    rig = start_rig(*LONG)
+    wait_for("a registered server", rig.registered)
+    started = rig.registered()
+    rig.process.send_signal(signal.SIGINT)
+    assert rig.finish()[0] == 2
+    assert wait_dead({*started, *rig.nodes()}, 5.0) == []
+    assert rig.run_directories() == []
+
+
+def test_kill_9_of_the_rig_leaves_no_process_and_the_next_run_removes_its_files(start_rig: Start) -> None:
+    rig = start_rig(*LONG)
+    wait_for("a first kill", rig.receipts)
+    frozen = next(node for node in rig.nodes() if node.alive())
+    frozen.kill(signal.SIGSTOP)
+    started = everything(rig)
+    rig.process.kill()
+    rig.process.wait()
+    assert wait_dead({*started, *rig.nodes()}, 10.0) == []
+    left = rig.run_directories()
+    assert len(left) == 1
+    assert sweep(rig.base).removed == left
+    assert rig.run_directories() == []
+
+
+def test_a_frozen_node_is_ended_when_the_run_stops(start_rig: Start) -> None:
+    rig = start_rig(*LONG)
+    wait_for("a first kill", rig.receipts)
+    for node in rig.nodes():
+        node.kill(signal.SIGSTOP)
+    rig.process.send_signal(signal.SIGINT)
+    assert rig.finish()[0] == 2
+    assert wait_dead(rig.nodes(), 5.0) == []
