@@ -44,7 +44,7 @@ def fork_server(engine: Engine, run_directory: RunDirectory) -> Iterator[None]:
     sockets = run_directory.path / "fork"
     sockets.mkdir()
     # multiprocessing has no public way to say where its socket goes, or to end the server before the process ends.
-    settings: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    settings: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]  # private
     before = settings.get("tempdir")
     settings["tempdir"] = str(sockets)
     try:
@@ -57,7 +57,7 @@ def fork_server(engine: Engine, run_directory: RunDirectory) -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         yield
     finally:
-        forkserver._forkserver._stop()  # type: ignore[attr-defined]
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]  # private
         settings["tempdir"] = before
 
 
@@ -128,6 +128,10 @@ class Fleet:
         """Stop one node where it stands (SIGSTOP)."""
         self._recorder.event("process.frozen", child=node.order.process, child_pid=node.identity.pid)
         node.identity.kill(signal.SIGSTOP)
+
+    def note_burial(self, node: Node) -> None:
+        """Write down that one node is being declared dead while it lives; that is all that happens to its process."""
+        self._recorder.event("process.buried", child=node.order.process, child_pid=node.identity.pid)
 
     def thaw(self, node: Node) -> None:
         """Let a frozen node go on (SIGCONT)."""
