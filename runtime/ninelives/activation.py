@@ -19,7 +19,7 @@ from ninelives.attempt import SUCCESS, Attempt
 from ninelives.boundaries import Boundary, reached
 from ninelives.capability import AtMostOnce, Done, Voided
 from ninelives.decide import Complete, Decision, Fail, Reconcile, RunStep, WaitSignal
-from ninelives.errors import NinelivesError, PermanentError, StoreUnavailable
+from ninelives.errors import NinelivesError, PermanentError, StepFailed, StoreUnavailable
 from ninelives.frontier import IntentRow
 from ninelives.plan import AwaitSignal, Plan, Step
 from ninelives.recall import Recall
@@ -208,7 +208,12 @@ class Activation:
             return await self._committed(row, decision)
         if verdict in (Verdict.FENCED, Verdict.TERMINAL):
             return self._refused(verdict)
-        return await (self._rest(-1) if verdict == Verdict.PAUSED else self._again())
+        if verdict == Verdict.PAUSED:
+            return await self._rest(-1)
+        present = await self._again()
+        if verdict != Verdict.REFUSED or not self.holding:
+            return present
+        return await self._failed(attempt, StepFailed(command.node.name, command.attempt, row.error))
 
     async def _failed(self, attempt: Attempt, error: Exception, settles: bytes | None = None) -> Decision:
         """Commit a failed attempt: a row of its own."""
@@ -341,6 +346,10 @@ class Activation:
         if seq is not None:
             claimed = replace(claimed, seq=seq)
         self._claimed = claimed
+        if claimed.lost:
+            return self._refused(Verdict.FENCED)
+        if claimed.paused:
+            return await self._rest(-1)
         self._recall.restore(claimed)
         return self._recall.decide()
 

@@ -66,6 +66,7 @@ class Node(Client):
         self._starting = 0
         self._saturated = False
         self._leaving = False
+        self._renewing = False
         self._stop = asyncio.Event()
         self._due = asyncio.Event()
         self.takeovers = 0
@@ -88,6 +89,8 @@ class Node(Client):
             self.dsn, self._queries, self.settings, lambda: self.session_id, self._channel, self._on_death
         )
         self._watch.open()
+        if self._session.lost:
+            self._begin_again(self._session)
         for loop in (self._claim_loop, self._audit_loop):
             self._loops.add(self._loop.create_task(loop()))
 
@@ -135,9 +138,9 @@ class Node(Client):
 
     @property
     def session_id(self) -> int:
-        """The present session."""
+        """The present session; 0 between the loss of one and the opening of the next, when nothing may start."""
         assert self._session is not None
-        return self._session.session_id
+        return 0 if self._session.lost else self._session.session_id
 
     @property
     def leaving(self) -> bool:
@@ -170,7 +173,8 @@ class Node(Client):
         self._starting += 1
         try:
             with self._outstanding.claim():
-                if await self._started(row) == "held":
+                session_id = self.session_id
+                if await self._started(row) == "held" and session_id == self.session_id:
                     self._activate(_born(row))
         finally:
             self._starting -= 1
@@ -208,7 +212,10 @@ class Node(Client):
         limit = max(0, min(CLAIM_ROWS_MAX, self._room))
         recovery_limit = max(0, min(RECOVERY_ROWS_MAX, self._room + self.settings.recovery_in_flight_max))
         with self._outstanding.claim():
-            taken = await self.control.claim(self.session_id, list(self._plans), limit, recovery_limit)
+            session_id = self.session_id
+            taken = await self.control.claim(session_id, list(self._plans), limit, recovery_limit)
+            if session_id != self.session_id:
+                return False
             for claimed in taken or ():
                 self.takeovers += claimed.takeover
                 self._activate(claimed)
@@ -253,11 +260,12 @@ class Node(Client):
         while not self._leaving:
             await asyncio.sleep(self.settings.renew_s)
             try:
-                mark = self._outstanding.mark()
                 held = await self.control.held(self.session_id)
             except NinelivesError as error:
                 log.info("no audit this time: %s", error)
                 continue
+            # Marked behind the read: a claim sent before the list was read may have put an entry into it.
+            mark = self._outstanding.mark()
             unknown = {key for key in held if not self._knows(*key)}
             ripe = [key for key in unknown if self._outstanding.settled_before(suspects.get(key))]
             suspects = {key: suspects.get(key, mark) for key in unknown if key not in ripe}
@@ -281,7 +289,8 @@ class Node(Client):
         self._loop.call_soon_threadsafe(self._begin_again, session)
 
     def _begin_again(self, session: Session) -> None:
-        if session is self._session and not self._leaving:
+        if session is self._session and not self._leaving and not self._renewing:
+            self._renewing = True
             task = self._loop.create_task(self._renew_session())
             self._loops.add(task)
             task.add_done_callback(self._loops.discard)
@@ -292,11 +301,13 @@ class Node(Client):
         while not self._leaving:
             try:
                 self._session = await self._open_session()
-                break
-            except StoreUnavailable as error:
-                log.info("no session yet: %s", error)
-                await asyncio.sleep(delay_s)
-                delay_s = min(1.0, delay_s * 2)
+                if not self._session.lost:
+                    break
+            except Exception as error:
+                log.warning("no session yet: %s", error)
+            await asyncio.sleep(delay_s)
+            delay_s = min(1.0, delay_s * 2)
+        self._renewing = False
         for lane in self._lanes:
             lane.renew_connection()
         self.control.close()

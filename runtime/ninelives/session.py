@@ -7,12 +7,13 @@ pool can cost a lease. Losing the session is a fact about latency; what is safe 
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import psycopg
 
@@ -46,11 +47,10 @@ class Session:
         self._settings = settings
         self._on_lost = on_lost
         self._stop = threading.Event()
-        self._stopper, self._stopped = _pipe()
+        self._stopper: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
-        self._server_us = 0
-        self._server_at_ns = 0
+        self._clock = (0, 0)
         self.lost = False
 
     @property
@@ -60,7 +60,8 @@ class Session:
 
     def clock_us(self) -> int:
         """Return the database's clock in microseconds since 1970, by its last answer."""
-        return self._server_us + (time.monotonic_ns() - self._server_at_ns) // 1000
+        server_us, at_ns = self._clock
+        return server_us + (time.monotonic_ns() - at_ns) // 1000
 
     def open(self) -> None:
         """Take the lock, then insert the row, then keep it alive; raises ``StoreUnavailable``."""
@@ -72,6 +73,9 @@ class Session:
                 connect_timeout=self._settings.connect_timeout_s,
                 cursor_factory=psycopg.RawCursor,
             )
+        except psycopg.Error as error:
+            raise StoreUnavailable(str(error).strip()) from error
+        try:
             connection.execute("set statement_timeout = '10s'")
             taken = connection.execute(self._queries["session_lock"].encode(), [self.session_id]).fetchone()
             if taken is None or taken[0] is not True:
@@ -81,16 +85,25 @@ class Session:
                 self._queries["session_open"].encode(), [self.session_id, self._name, self._settings.ttl_ms]
             ).fetchone()
         except psycopg.Error as error:
+            connection.close()
             raise StoreUnavailable(str(error).strip()) from error
+        except BaseException:
+            connection.close()
+            raise
         self._connection = connection
         self._set_clock(opened, asked_ns)
-        self._thread = threading.Thread(target=self._keep, name="ninelives-session", daemon=True)
+        self._stopper, stopped = socket.socketpair()
+        self._thread = threading.Thread(
+            target=self._keep, args=(connection, stopped), name="ninelives-session", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
         """Say goodbye: the row is marked dead and the lock given back. What is still held becomes due at once."""
         self._stop.set()
-        self._stopper()
+        if self._stopper is not None:
+            with suppress(OSError):
+                self._stopper.send(b"x")
         if self._thread is not None:
             self._thread.join(timeout=self._settings.connect_timeout_s)
         if self._connection is not None:
@@ -100,14 +113,22 @@ class Session:
                 log.info("session %d could not say goodbye: %s", self.session_id, error)
             self._connection.close()
 
-    def _keep(self) -> None:
-        connection = self._connection
-        assert connection is not None
+    def _keep(self, connection: psycopg.Connection[tuple[object, ...]], stopped: socket.socket) -> None:
+        try:
+            self._beat(connection, stopped)
+        finally:
+            stopped.close()
+            if self._stopper is not None:
+                self._stopper.close()
+
+    def _beat(self, connection: psycopg.Connection[tuple[object, ...]], stopped: socket.socket) -> None:
         renew_at = time.monotonic() + self._settings.renew_s
+        # Not select(): it refuses every descriptor from 1024 on, which a busy process has.
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        poll.register(stopped, select.POLLIN)
         while not self._stop.is_set():
-            readable, _, _ = select.select(
-                [connection.fileno(), self._stopped], [], [], max(0.0, renew_at - time.monotonic())
-            )
+            readable = poll.poll(max(0.0, renew_at - time.monotonic()) * 1000)
             if self._stop.is_set():
                 return
             try:
@@ -130,20 +151,10 @@ class Session:
 
     def _set_clock(self, row: tuple[object, ...] | None, asked_ns: int) -> None:
         if row is not None:
-            self._server_us = int(str(row[0]).partition(".")[0])
-            self._server_at_ns = (asked_ns + time.monotonic_ns()) // 2
+            self._clock = int(str(row[0]).partition(".")[0]), (asked_ns + time.monotonic_ns()) // 2
 
     def _lose(self) -> None:
         self.lost = True
         if self._connection is not None:
             self._connection.close()
         self._on_lost(self)
-
-
-def _pipe() -> tuple[Callable[[], None], int]:
-    reader, writer = os.pipe()
-
-    def write() -> None:
-        os.write(writer, b"x")
-
-    return write, reader

@@ -10,12 +10,14 @@ from uuid import UUID
 
 import psycopg
 
+from ninelives.errors import StoreUnavailable
 from ninelives.store.rows import StepCommit, Verdict
 
 log = logging.getLogger("ninelives.transactions")
 
 Connection = psycopg.AsyncConnection[tuple[object, ...]]
 GONE_ROUNDS_MAX = 500
+NOT_COMMITTED = "NL001"
 
 
 class Transactions:
@@ -39,11 +41,9 @@ class Transactions:
             try:
                 yield connection
             finally:
-                if connection.closed or connection.broken:
-                    await connection.close()
-                elif connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                     await self._roll_back(connection)
-                else:
+                if not connection.closed:
                     self._idle.append(connection)
 
     async def close(self) -> None:
@@ -55,7 +55,8 @@ class Transactions:
     async def commit(self, connection: Connection, row: StepCommit) -> str:
         """Commit the body's statements with the step row, in one pipeline; returns a verdict.
 
-        Whatever is refused is rolled back whole. A lost answer is looked into only when the backend is gone.
+        Whatever is refused is rolled back whole; REFUSED means that the server would not commit the body's own
+        statements. A lost answer is looked into only when the backend is gone.
         """
         backend_pid = connection.info.backend_pid
         wakes = [row.instance_id] if row.finish is not None else []
@@ -76,7 +77,10 @@ class Transactions:
             return await self._after_loss(row, backend_pid)
         except psycopg.Error as error:
             await self._roll_back(connection)
-            return await self._verdict(row, str(error))
+            if error.sqlstate == NOT_COMMITTED:
+                return await self._verdict(row, str(error))
+            row.error = str(error).strip()
+            return Verdict.REFUSED
 
     async def _usable(self) -> Connection:
         while self._idle:
@@ -92,7 +96,6 @@ class Transactions:
     async def _roll_back(self, connection: Connection) -> None:
         try:
             await connection.rollback()
-            self._idle.append(connection)
         except psycopg.Error:
             await connection.close()
 
@@ -105,7 +108,7 @@ class Transactions:
                     ended = await fresh.execute(self._queries["transaction_end"], [backend_pid])
                     if not await ended.fetchall():
                         return await self._verdict(row, "the connection was lost at the commit")
-            except psycopg.Error as error:
+            except (psycopg.Error, StoreUnavailable) as error:
                 log.info("transactional step: the store is not back yet: %s", error)
             await asyncio.sleep(0.02)
         return Verdict.UNKNOWN

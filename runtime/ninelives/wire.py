@@ -107,6 +107,9 @@ class Wire:
             wire = cls(connection)
             wire._enter_pipeline()
             await wire._prepare(statements)
+        except psycopg.Error as error:
+            connection.pgconn.finish()
+            raise StoreUnavailable(str(error).strip()) from error
         except BaseException:
             connection.pgconn.finish()
             raise

@@ -92,9 +92,9 @@ select n.instance_id, n.scope, n.step_id, n.attempt, n.token, n.outcome
  order by n.instance_id, n.step_id, n.attempt;
 
 -- name: read_paused
--- purpose: whether each instance is paused, and what is left of its deadline
+-- purpose: whether each instance is paused, its snapshot, and whether it is still the reader's
 -- locks: none
 -- guard: none
-select i.instance_id, i.paused, i.frontier, i.state_bag
+select i.instance_id, i.paused, i.frontier, i.state_bag, i.fence, i.finished_at is not null
   from ninelives.flow_instance i
  where i.instance_id = any (string_to_array(current_setting('ninelives.claimed', true), ',')::uuid[]);

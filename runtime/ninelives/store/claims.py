@@ -63,7 +63,7 @@ def read_again(before: Claimed, results: Sequence[PGresult]) -> Claimed:
     """Decode the answer of ``read`` for one instance: the same lease with what the store holds now."""
     head = results[4]
     if head.ntuples == 0:
-        return before
+        return replace(before, lost=True)
     return replace(
         before,
         steps=tuple(_steps(results[1]).get(before.instance_id, ())),
@@ -72,6 +72,7 @@ def read_again(before: Claimed, results: Sequence[PGresult]) -> Claimed:
         paused=head.get_value(0, 1) == b"\x01",
         frontier=head.get_value(0, 2),
         bag=head.get_value(0, 3),
+        lost=read_int(head.get_value(0, 4) or b"\0") != before.token or head.get_value(0, 5) == b"\x01",
     )
 
 

@@ -52,6 +52,8 @@ class Lane:
         """Connect; raises ``StoreUnavailable``."""
         self._wire = await self._connect()
         self._wire.on_lost = self._on_lost
+        if self._wire.lost:
+            self._on_lost()
 
     def submit(self, row: Row) -> None:
         """Queue a row; its future gets the verdict."""

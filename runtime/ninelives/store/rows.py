@@ -161,6 +161,8 @@ class Claimed:
     signals: tuple[SignalRead, ...] = ()
     intents: tuple[IntentRead, ...] = ()
     paused: bool = False
+    lost: bool = False
+    """A read found another token, the end, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
