@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ninelives_rig.engines.base import Workload
+from ninelives_rig.engines.base import LostAnswers, Workload
 from ninelives_rig.refusal import Refused
 
 
@@ -32,8 +32,10 @@ class KillPlan:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Something the coordinator does to a node when a share of the flows is done: ``terminate`` or
-    ``freeze``.
+    """Something the coordinator does to a node when a share of the flows is done.
+
+    ``terminate`` asks it to leave. ``freeze`` stops it for ``hold_s`` seconds. ``bury`` declares it dead in the
+    store while it lives, and lets everything else go on.
     """
 
     action: str
@@ -42,8 +44,28 @@ class Disturbance:
     hold_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.action not in ("terminate", "freeze") or not 0 <= self.at_done < 1:
-            raise Refused(f"disturbance {self.action!r} at {self.at_done}: terminate or freeze, at 0 to below 1")
+        if self.action not in ("terminate", "freeze", "bury") or not 0 <= self.at_done < 1:
+            raise Refused(f"disturbance {self.action!r} at {self.at_done}: terminate, freeze or bury, at 0 to below 1")
+
+
+@dataclass(frozen=True)
+class Operations:
+    """What the coordinator does to instances as a client while they run.
+
+    ``signals_at`` is ``held``: the signal of every wait is sent as soon as the effect of the instance's first step
+    is seen, so while a node holds it; or ``start``: all signals are sent at once, before or while their
+    instances are started. Each is sent ``copies`` times under one id, as by a client that saw no answer.
+    A share of the instances is paused when that first effect is seen, and resumed after ``pause_s`` seconds.
+    """
+
+    signals_at: str = "held"
+    copies: int = 1
+    pause_share: float = 0.0
+    pause_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.signals_at not in ("held", "start") or not 0 <= self.pause_share <= 1 or self.copies < 1:
+            raise Refused("operations: signals_at is held or start, pause_share from 0 to 1, copies 1 or more")
 
 
 @dataclass(frozen=True)
@@ -52,6 +74,7 @@ class Arm:
 
     A worker keeps ``in_flight`` flows of its own starts under way. A node holds at most ``flows_max`` flows, and
     ``takeovers_max`` more when it takes over from a dead node; 1 and 0 make each process run one flow at a time.
+    Flows are started in ``version``; recovery nodes carry ``recovery_version`` alone where it is another one.
     """
 
     name: str
@@ -71,6 +94,10 @@ class Arm:
     drain_s: float = 20.0
     converge_timeout_s: float = 600.0
     disturbances: tuple[Disturbance, ...] = ()
+    operations: Operations | None = None
+    lost_answers: tuple[LostAnswers, ...] = ()
+    version: str = "1.0.0"
+    recovery_version: str | None = None
     expect_per_kill: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -83,6 +110,17 @@ class Arm:
                 f"arm {self.name!r}: {self.kills} kills need as many flows, and there are {self.flows}; "
                 "ask for more flows or fewer kills"
             )
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What this arm asks of its engine beyond kills."""
+        asked = {
+            "signals": self.operations is not None or bool(self.workload.waits),
+            "bury": any(one.action == "bury" for one in self.disturbances),
+            "lost_answers": bool(self.lost_answers),
+            "versions": self.recovery_version is not None,
+        }
+        return frozenset(name for name, wanted in asked.items() if wanted)
 
     @property
     def expect(self) -> dict[str, int]:

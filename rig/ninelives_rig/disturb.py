@@ -1,9 +1,9 @@
-"""What the coordinator itself does to nodes while an arm runs: asks one to leave, or freezes one for a while."""
+"""What the coordinator itself does to nodes while an arm runs: asks one to leave, freezes or buries one."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ninelives_rig.campaign import Disturbance
 from ninelives_rig.nodes import Fleet, Node
@@ -12,10 +12,14 @@ from ninelives_rig.nodes import Fleet, Node
 class Disturbances:
     """Carries out an arm's disturbances when their share of the flows is done; kills deliver themselves."""
 
-    def __init__(self, planned: Sequence[Disturbance], flows: int, fleet: Fleet) -> None:
+    def __init__(
+        self, planned: Sequence[Disturbance], flows: int, fleet: Fleet, bury: Callable[[str], None]
+    ) -> None:
+        """``bury`` gets the name of a living process and declares it dead in the store."""
         self._due = sorted(planned, key=lambda one: one.at_done)
         self._flows = flows
         self._fleet = fleet
+        self._bury = bury
         self._frozen: list[tuple[float, Node]] = []
 
     def tick(self, done: int) -> None:
@@ -32,6 +36,9 @@ class Disturbances:
             node = candidates[len(self._due) % len(candidates)]
             if disturbance.action == "terminate":
                 self._fleet.retire(node)
+            elif disturbance.action == "bury":
+                self._fleet.note_burial(node)
+                self._bury(node.order.process)
             else:
                 self._fleet.freeze(node)
                 self._frozen.append((now + disturbance.hold_s, node))

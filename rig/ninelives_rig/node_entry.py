@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -68,6 +69,9 @@ async def _be_node(order: NodeOrder, kills: list[Kill], identity: ProcessIdentit
         loop.add_signal_handler(number, stopping.set)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     tools = equip(order, kills, identity, stopping)
+    if order.extra.get("plants"):
+        # Only here, and only for sabotage: an ordinary node never loads it.
+        importlib.import_module("ninelives_rig.sabotage.planting").plant(order.extra["plants"].split(","))
     engine = load_engine(order.engine)
     try:
         await engine.run_node(order, tools)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -40,6 +40,8 @@ class Request:
     keep: bool = False
     allow_weak: bool = False
     delivery: str = "sigkill"
+    node_extra: Mapping[str, str] = field(default_factory=dict)
+    with_report: bool = True
 
 
 def run(request: Request, display: Display) -> judging.Outcome:
@@ -64,7 +66,8 @@ def run(request: Request, display: Display) -> judging.Outcome:
             raise
         seal(rig.bundle.root)
         outcome = judging.assess(rig.bundle.root)
-        judging.report(rig.bundle.root, display)
+        if request.with_report:
+            judging.report(rig.bundle.root, display)
         return outcome
 
 
@@ -106,6 +109,7 @@ def prepare(request: Request, display: Display) -> Iterator[Rig]:
             manifest=manifest,
             keep=request.keep,
             delivery=request.delivery,
+            node_extra=dict(request.node_extra),
         )
 
 
@@ -127,6 +131,9 @@ def _missing(arm: Arm, engine: Engine) -> str | None:
     lacking = arm.workload.effects - engine.capabilities.effects
     if lacking:
         return f"it does not offer the effect {', '.join(sorted(lacking))}"
+    unknown = arm.features - engine.capabilities.features
+    if unknown:
+        return f"it does not offer {', '.join(sorted(unknown))}"
     for plan in arm.kill_plans:
         for position in (plan.position, plan.after):
             try:

@@ -126,9 +126,15 @@ def _entries(arm: Arm, rng: random.Random) -> Iterator[KillPlan]:
 
 
 def _steps(position: str, workload: Workload) -> Sequence[int]:
-    """Step ids a position may lie at: behind the last step's commit there is no next step to resume with."""
+    """Step ids a position may lie at: behind the last step's commit there is no next step to resume with.
+
+    A wait for a signal has no body to die in, neither at its own position nor behind the step in front of it.
+    """
     last = len(workload.steps)
-    return range(1, last) if position == "after-commit" and last > 1 else range(1, last + 1)
+    waits = {step_id for step_id, _ in workload.waits}
+    if position == "after-commit" and last > 1:
+        return [step_id for step_id in range(1, last) if not waits & {step_id, step_id + 1}]
+    return [step_id for step_id in range(1, last + 1) if step_id not in waits]
 
 
 def _pick(

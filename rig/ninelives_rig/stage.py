@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -18,6 +20,7 @@ from ninelives_rig.disturb import Disturbances
 from ninelives_rig.engines.base import Engine, NodeOrder, NodeSettings, Store
 from ninelives_rig.evidence.writer import ArmFolder, BundleWriter
 from ninelives_rig.nodes import Fleet
+from ninelives_rig.operations import OperatorThread, Sightings
 from ninelives_rig.progress import Display
 from ninelives_rig.recorder import Recorder
 from ninelives_rig.rundir import RunDirectory, interrupts_held_back
@@ -63,6 +66,7 @@ class Stage:
     kills: list[Kill]
     fleet: Fleet
     disturbances: Disturbances
+    operations: OperatorThread | None
     probe: Probe
     movement: Movement
     started_t: int
@@ -93,7 +97,7 @@ class Stage:
                 "effect": arm.effect,
                 "position": arm.position,
                 "steps": [
-                    {"step_id": number, "name": step.name, "service_s": step.service_s}
+                    {"step_id": number, "name": step.name, "service_s": step.service_s, "kind": step.kind}
                     for number, step in enumerate(arm.workload.steps, start=1)
                 ],
                 "flows": arm.flows,
@@ -105,6 +109,10 @@ class Stage:
                 "takeovers_max": arm.takeovers_max,
                 "ttl_s": arm.ttl_s,
                 "capabilities": {"journal": has.journal, "tokens": has.tokens, "intents": has.intents},
+                "features": sorted(has.features),
+                "disturbances": Counter(one.action for one in arm.disturbances),
+                "lost_answers": [f"{one.statement} {one.when}" for one in arm.lost_answers],
+                "pauses": arm.operations is not None and arm.operations.pause_share > 0,
                 "boundaries": sorted(has.boundaries),
                 "expect": arm.expect,
                 "converged": self.converged,
@@ -141,7 +149,8 @@ def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
         instances=instances,
         kills=kills,
         fleet=fleet,
-        disturbances=Disturbances(arm.disturbances, arm.flows, fleet),
+        disturbances=Disturbances(arm.disturbances, arm.flows, fleet, partial(rig.engine.bury, store)),
+        operations=_operations(arm, rig.seed, instances, folder, recorder),
         probe=Probe(store.dsn, rig.engine.progress_query(store)),
         movement=Movement(arm.ttl_s),
         started_t=time.monotonic_ns(),
@@ -153,6 +162,8 @@ def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
     finally:
         with interrupts_held_back():
             fleet.kill()
+            if stage.operations is not None:
+                stage.operations.close()
             stage.probe.close()
             recorder.close()
             if not rig.keep:
@@ -162,6 +173,8 @@ def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
 def start_nodes(stage: Stage) -> None:
     """Start the coordinator's share durably while no node exists, then all nodes, which start the rest."""
     stage.enter_phase("start")
+    if stage.operations is not None:
+        stage.operations.start(stage.rig.engine.operator(stage.store))
     owed = [one.index for one in stage.instances if one.started_by == COORDINATOR]
     if owed:
         asyncio.run(_start_all(stage, owed))
@@ -187,6 +200,8 @@ def drain(stage: Stage) -> None:
     _watch(stage, lambda: stage.done)
     stage.converged = stage.done
     stage.progressing = not stage.movement.stands_still
+    if stage.operations is not None:
+        stage.operations.close()
     stage.enter_phase("stop")
     stage.fleet.stop(stage.arm.drain_s + 5.0)
 
@@ -226,14 +241,26 @@ def _orders(
             seed=rig.seed,
             in_flight=arm.in_flight,
             delivery=rig.delivery,
+            version=(arm.recovery_version or arm.version) if role == "recovery" else arm.version,
+            lost_answers=arm.lost_answers,
             extra=rig.node_extra,
         )
+
+
+def _operations(
+    arm: Arm, seed: int, instances: list[Instance], folder: ArmFolder, recorder: Recorder
+) -> OperatorThread | None:
+    if arm.operations is None:
+        return None
+    ids = [one.instance_id for one in instances]
+    sightings = Sightings(folder.root / "witness")
+    return OperatorThread(arm.operations, arm.workload.waits, ids, f"{seed}/{arm.name}/operations", sightings, recorder)
 
 
 async def _start_all(stage: Stage, owed: list[int]) -> None:
     starts = StartList(stage.work / "coordinator.marks", owed, lambda index: stage.instances[index].instance_id)
     engine = stage.rig.engine
-    async with engine.client(stage.store, stage.arm.workload) as starter:
+    async with engine.client(stage.store, stage.arm.workload, stage.arm.version) as starter:
         await keep_in_flight(
             starter,
             starts,

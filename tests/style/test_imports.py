@@ -19,7 +19,12 @@ ALLOWED = {
 EXCEPTIONS = {
     "ninelives_rig.engines.reference": {"ninelives"},
     "ninelives_rig.engines.reference_flows": {"ninelives"},
-    "ninelives_rig.engines.reference_mutants": {"ninelives"},
+    "ninelives_rig.engines.reference_faults": {"ninelives"},
+    "ninelives_rig.sabotage.sql_mutants": {"ninelives"},
+    "ninelives_rig.sabotage.code_mutants": {"ninelives"},
+    "ninelives_rig.sabotage.start_mutants": {"ninelives"},
+    "ninelives_rig.sabotage.slowness": {"ninelives"},
+    "ninelives_rig.sabotage.planting": {"ninelives"},
     # What a user's own flow looks like.
     "ninelives_scenarios.order_example": {"ninelives"},
 }

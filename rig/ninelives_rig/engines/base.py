@@ -29,8 +29,9 @@ WORKLOAD_RETURNED = "workload.returned"
 class StepSpec:
     """One step of a workload.
 
-    ``service_s`` is how long the step works after its effect. A step with ``failures`` raises that often
-    before it has any effect, and its engine is asked to try again after ``retry_delay_s``.
+    ``lead_s`` is how long the step works before its effect, ``service_s`` how long after it. A step with
+    ``failures`` raises that often before it has any effect, and its engine is asked to try again after
+    ``retry_delay_s``. A step of kind ``signal`` has no effect: it waits for the signal of its name.
     """
 
     name: str
@@ -38,12 +39,33 @@ class StepSpec:
     service_s: float = 0.0
     failures: int = 0
     retry_delay_s: float = 0.05
+    lead_s: float = 0.0
+    kind: str = "step"
 
     def __post_init__(self) -> None:
         if self.effect not in EFFECTS:
             raise Refused(f"step {self.name!r}: effect {self.effect!r} is not one of {', '.join(EFFECTS)}")
-        if self.service_s < 0 or self.failures < 0 or self.retry_delay_s < 0:
-            raise Refused(f"step {self.name!r}: service, failures and retry delay must not be negative")
+        if self.kind not in ("step", "signal"):
+            raise Refused(f"step {self.name!r}: kind {self.kind!r} is not one of step, signal")
+        if min(self.lead_s, self.service_s, self.failures, self.retry_delay_s) < 0:
+            raise Refused(f"step {self.name!r}: lead, service, failures and retry delay must not be negative")
+
+
+@dataclass(frozen=True)
+class LostAnswers:
+    """A fault of connections: a node loses one, with the answer to an exchange that holds ``statement``.
+
+    It hits every such exchange but the first, ``every``-th by ``every``-th, in each process anew. ``when`` is
+    ``executed`` (the server has done it, and only the answer is lost) or ``unsent`` (it never arrives).
+    """
+
+    statement: str
+    every: int
+    when: str = "executed"
+
+    def __post_init__(self) -> None:
+        if self.when not in ("executed", "unsent") or self.every < 2:
+            raise Refused(f"lost answers of {self.statement!r}: when is executed or unsent, every is 2 or more")
 
 
 @dataclass(frozen=True)
@@ -63,7 +85,12 @@ class Workload:
     @property
     def effects(self) -> frozenset[str]:
         """Every effect that a step of this workload declares."""
-        return frozenset(step.effect for step in self.steps)
+        return frozenset(step.effect for step in self.steps if step.kind == "step")
+
+    @property
+    def waits(self) -> tuple[tuple[int, str], ...]:
+        """Step id and name of every wait for a signal."""
+        return tuple((number, one.name) for number, one in enumerate(self.steps, 1) if one.kind == "signal")
 
 
 @dataclass(frozen=True)
@@ -81,7 +108,8 @@ class Capabilities:
     """What an engine has, as it declares it.
 
     ``boundaries`` lists every boundary its nodes report; ``positions`` maps the rig's kill positions onto
-    them, and may say otherwise for one effect (``at_most_once.after-commit``).
+    them, and may say otherwise for one effect (``at_most_once.after-commit``). ``features`` are what arms may ask
+    for beyond kills: ``signals`` (with pause and resume), ``bury``, ``lost_answers``, ``versions``.
     """
 
     journal: bool
@@ -90,6 +118,7 @@ class Capabilities:
     effects: frozenset[str]
     boundaries: frozenset[str]
     positions: Mapping[str, Position]
+    features: frozenset[str] = frozenset()
 
     def position(self, name: str, effect: str) -> Position:
         """Resolve a kill position or a boundary's own name; ``Refused`` says what there is."""
@@ -154,6 +183,8 @@ class NodeOrder:
     seed: int
     in_flight: int
     delivery: str = "sigkill"
+    version: str = "1.0.0"
+    lost_answers: Sequence[LostAnswers] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -171,6 +202,19 @@ class Starter(Protocol):
         """Return when the engine has acknowledged the start."""
 
 
+class Operator(Protocol):
+    """Sends signals, pauses and resumes, as a client would. Whatever raises is recorded and changes nothing else."""
+
+    async def signal(self, instance_id: UUID, name: str, signal_id: str) -> str:
+        """Return when the engine has acknowledged the signal, with what it said."""
+
+    async def pause(self, instance_id: UUID) -> None:
+        """Return when the engine has acknowledged the pause."""
+
+    async def resume(self, instance_id: UUID) -> None:
+        """Return when the engine has acknowledged the end of the pause."""
+
+
 class Engine(Protocol):
     """A system under test. Everything that knows this engine is behind these methods."""
 
@@ -184,8 +228,14 @@ class Engine(Protocol):
     def discard(self, store: Store) -> None:
         """Remove what ``prepare`` made."""
 
-    def client(self, store: Store, workload: Workload) -> AbstractAsyncContextManager[Starter]:
-        """Open a client that starts instances and runs none."""
+    def client(self, store: Store, workload: Workload, version: str) -> AbstractAsyncContextManager[Starter]:
+        """Open a client that starts instances in this version of the workload and runs none."""
+
+    def operator(self, store: Store) -> AbstractAsyncContextManager[Operator]:
+        """Open a client that operates instances; for engines with the feature ``signals``."""
+
+    def bury(self, store: Store, process: str) -> None:
+        """Declare a living node dead in the store, and nothing else; for engines with the feature ``bury``."""
 
     async def run_node(self, order: NodeOrder, tools: NodeTools) -> None:
         """Be a node until ``tools.stopping`` is set, then drain. Runs in the node's own process."""

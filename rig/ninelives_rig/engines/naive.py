@@ -20,12 +20,14 @@ from ninelives_rig.engines.base import (
     WORKLOAD_RETURNED,
     Capabilities,
     NodeOrder,
+    Operator,
     Position,
     Running,
     Starter,
     Store,
     Workload,
 )
+from ninelives_rig.refusal import Refused
 from ninelives_rig.tools import NodeTools, StepRefused, Visit
 
 _VISIBLE_AFTER_S = 2.0
@@ -194,9 +196,17 @@ class NaiveEngine:
         async with _connected(store) as queue:
             yield _Client(queue)
 
-    def client(self, store: Store, workload: Workload) -> AbstractAsyncContextManager[Starter]:
+    def client(self, store: Store, workload: Workload, version: str) -> AbstractAsyncContextManager[Starter]:
         """Open a client that puts instances into the queue."""
         return self._client(store)
+
+    def operator(self, store: Store) -> AbstractAsyncContextManager[Operator]:
+        """A queue has no signals."""
+        raise Refused("the naive engine has no signals and no pauses")
+
+    def bury(self, store: Store, process: str) -> None:
+        """A queue has no sessions."""
+        raise Refused("the naive engine knows no sessions that could be declared dead")
 
     async def run_node(self, order: NodeOrder, tools: NodeTools) -> None:
         """Work on the queue until told to stop."""

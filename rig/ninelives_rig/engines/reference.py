@@ -25,6 +25,7 @@ from ninelives_rig.engines.base import (
     WORKLOAD_RETURNED,
     Capabilities,
     NodeOrder,
+    Operator,
     Position,
     Running,
     Starter,
@@ -32,9 +33,9 @@ from ninelives_rig.engines.base import (
     Store,
     Workload,
 )
+from ninelives_rig.engines.reference_faults import lose_answers
 from ninelives_rig.tools import NodeTools, Visit
 
-FLOW_VERSION = "1.0.0"
 _TERMINAL = ("Completed", "Failed", "TimedOut", "CompensationFailed", "Terminated")
 _TABLES = {
     "instance": "flow_instance",
@@ -55,15 +56,21 @@ _EVENTS = {
 Body = Callable[[ninelives.Call, Any], Awaitable[Any]]
 
 
-def build_flow(workload: Workload, tools: NodeTools | None, schema: str) -> ninelives.Flow:
-    """Build the runtime's flow for a workload. A client that runs nothing needs no tools."""
-    flow = ninelives.Flow(workload.flow_name, version=FLOW_VERSION)
+def build_flow(workload: Workload, tools: NodeTools | None, schema: str, version: str) -> ninelives.Flow:
+    """Build the runtime's flow for a workload. A client that runs nothing needs no tools.
+
+    Capabilities have the flow's version, so that each row tells which version of the flow wrote it.
+    """
+    flow = ninelives.Flow(workload.flow_name, version=version)
     for step in workload.steps:
-        flow = flow.step(step.name, _capability(step, tools, schema))
+        if step.kind == "signal":
+            flow = flow.await_signal(step.name)
+        else:
+            flow = flow.step(step.name, _capability(step, tools, schema, version))
     return flow
 
 
-def _capability(step: StepSpec, tools: NodeTools | None, schema: str) -> ninelives.Capability:
+def _capability(step: StepSpec, tools: NodeTools | None, schema: str, version: str) -> ninelives.Capability:
     bodies = {"idempotent": _idempotent, "at_most_once": _at_most_once, "transactional": _transactional}
     effect: Any = {
         "idempotent": ninelives.Idempotent(),
@@ -72,7 +79,7 @@ def _capability(step: StepSpec, tools: NodeTools | None, schema: str) -> nineliv
     }[step.effect]
     return ninelives.capability(
         f"rig.{step.name}",
-        version=FLOW_VERSION,
+        version=version,
         effect=effect,
         retry=ninelives.RetryPolicy(attempts_max=step.failures + 3, delay_s=step.retry_delay_s, factor=1.0, jitter=0.0),
     )(bodies[step.effect](step, tools, schema))
@@ -89,6 +96,7 @@ def _idempotent(step: StepSpec, tools: NodeTools | None, schema: str) -> Body:
         assert tools is not None
         visit = _visit(call)
         tools.entered(step, visit)
+        await asyncio.sleep(step.lead_s)
         tools.affect(visit)
         await asyncio.sleep(step.service_s)
         tools.returning(visit)
@@ -104,6 +112,7 @@ def _at_most_once(step: StepSpec, tools: NodeTools | None, schema: str) -> Body:
         assert tools is not None
         visit = _visit(call)
         tools.entered(step, visit)
+        await asyncio.sleep(step.lead_s)
         tools.affect_once(visit)
         await asyncio.sleep(step.service_s)
         tools.returning(visit)
@@ -133,6 +142,7 @@ def _transactional(step: StepSpec, tools: NodeTools | None, schema: str) -> Body
         assert tools is not None
         visit = _visit(call)
         tools.entered(step, visit)
+        await asyncio.sleep(step.lead_s)
         row = (time.monotonic_ns() // 1000, visit.instance_id, visit.scope, visit.step_id)
         await call.connection.execute(insert, [*row, visit.attempt, visit.token, os.getpid()])
         await asyncio.sleep(step.service_s)
@@ -164,6 +174,22 @@ class _Starter:
 
     async def start(self, index: int, instance_id: UUID) -> Running:
         return _Handle(await self._via.start(self._flow, {"index": index}, instance_id=instance_id))
+
+
+class _Operator:
+    """Signals, pauses and resumes through a client."""
+
+    def __init__(self, client: ninelives.Client) -> None:
+        self._client = client
+
+    async def signal(self, instance_id: UUID, name: str, signal_id: str) -> str:
+        return await self._client.signal(instance_id, name, {"signal": signal_id}, signal_id=signal_id)
+
+    async def pause(self, instance_id: UUID) -> None:
+        await self._client.pause(instance_id)
+
+    async def resume(self, instance_id: UUID) -> None:
+        await self._client.resume(instance_id)
 
 
 def _observer(tools: NodeTools) -> Callable[[Boundary, UUID | None, str, int, int, int], None]:
@@ -201,6 +227,7 @@ class ReferenceEngine:
             "after-commit": Position(Boundary.BODY_ENTERED.value, step_offset=1),
             "at_most_once.after-commit": Position(Boundary.JOURNAL_COMMITTED.value),
         },
+        features=frozenset({"signals", "bury", "lost_answers", "versions"}),
     )
 
     def prepare(self, store: Store) -> None:
@@ -220,18 +247,35 @@ class ReferenceEngine:
             connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(store.schema)))
 
     @asynccontextmanager
-    async def _client(self, store: Store, workload: Workload) -> AsyncIterator[Starter]:
-        flow = build_flow(workload, None, store.schema)
+    async def _client(self, store: Store, workload: Workload, version: str) -> AsyncIterator[Starter]:
+        flow = build_flow(workload, None, store.schema, version)
         async with ninelives.connect(store.dsn, schema=store.schema) as client:
             yield _Starter(client, flow)
 
-    def client(self, store: Store, workload: Workload) -> AbstractAsyncContextManager[Starter]:
+    def client(self, store: Store, workload: Workload, version: str) -> AbstractAsyncContextManager[Starter]:
         """Open a client that starts instances."""
-        return self._client(store, workload)
+        return self._client(store, workload, version)
+
+    @asynccontextmanager
+    async def operator(self, store: Store) -> AsyncIterator[Operator]:
+        """Open a client that operates instances."""
+        async with ninelives.connect(store.dsn, schema=store.schema) as client:
+            yield _Operator(client)
+
+    def bury(self, store: Store, process: str) -> None:
+        """Mark the session of a living node as dead, as a mistaken neighbour would; its connections stay."""
+        table = sql.Identifier(store.schema, "node_session")
+        with psycopg.connect(store.dsn, autocommit=True) as connection:
+            connection.execute(
+                sql.SQL(
+                    "update {} set dead_at = clock_timestamp() where node_name = %s and dead_at is null"
+                ).format(table),
+                [process],
+            )
 
     async def run_node(self, order: NodeOrder, tools: NodeTools) -> None:
         """Run one node until told to stop, then drain it."""
-        flow = build_flow(order.workload, tools, order.store.schema)
+        flow = build_flow(order.workload, tools, order.store.schema, order.version)
         settings = ninelives.Settings(
             ttl_s=order.settings.ttl_s,
             in_flight_max=order.settings.flows_max,
@@ -239,6 +283,7 @@ class ReferenceEngine:
             drain_s=order.settings.drain_s,
         )
         observe(_observer(tools))
+        lose_answers(order.lost_answers, tools.recorder)
         async with ninelives.Node(
             order.store.dsn, flows=[flow], settings=settings, schema=order.store.schema, name=order.process
         ) as node:
