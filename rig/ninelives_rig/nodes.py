@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -50,6 +50,8 @@ def fork_server(engine: Engine, run_directory: RunDirectory) -> Iterator[None]:
     try:
         multiprocessing.get_context("forkserver").set_forkserver_preload([*_PRELOAD, *engine.preload])
         # Inherited by every node, which lifts it when it can stop in order: no node dies of a SIGTERM that comes early.
+        # The resource tracker is started first, because its start lifts the block.
+        resource_tracker.ensure_running()
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             forkserver.ensure_running()
