@@ -32,9 +32,7 @@ class LogLevel(StrEnum):
 
 _DEFAULT = Settings()
 
-Flows = Annotated[
-    list[str], typer.Argument(metavar="MODULE:FLOW...", help="Flows to run, like shop.flows:place_order.")
-]
+Flows = Annotated[list[str], typer.Argument(metavar="MODULE:FLOW", help="Flows to run, like shop.flows:place_order.")]
 Name = Annotated[
     str | None, typer.Option(metavar="TEXT", help="For people. Default: host and process.", show_default=False)
 ]
@@ -111,10 +109,11 @@ async def _serve(make: Callable[[], Node], json: bool) -> None:
             told = {"event": "ready", "node": node.name, "session_id": node.session_id, "flows": plans}
             print_json(told, line=True)
         await stop.wait()
-        note(f"leaving: {node.in_flight} instances at work have {node.settings.drain_s:g} s; Ctrl-C again ends it now")
-        # Without our handlers a second signal ends the process as it ends any other.
+        # A second signal kills, also when a body blocks the loop: to the others it is a crash like any other.
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        note(f"leaving: {node.in_flight} instances at work have {node.settings.drain_s:g} s; Ctrl-C again ends it now")
         await node.drain()
     if json:
         told = {"event": "stopped", "node": node.name, "finished": node.finished, "takeovers": node.takeovers}

@@ -10,13 +10,11 @@ import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import orjson
 import psycopg
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from ninelives.errors import (
     InstanceUnknown,
@@ -25,6 +23,9 @@ from ninelives.errors import (
     SettingRefused,
     StoreUnavailable,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 OK: Final = 0
 REFUSED: Final = 1
@@ -80,7 +81,7 @@ def reported(json: bool, when_interrupted: Callable[[], str] = lambda: "nothing 
 
 def _fail(code: str, message: str, exit_code: int, json: bool) -> NoReturn:
     if json:
-        print_json({"error": {"code": code, "message": message}})
+        print_json({"error": {"code": code, "message": message}}, line=True)
     note(f"error: {message}")
     raise typer.Exit(exit_code) from None
 
@@ -116,12 +117,17 @@ def one_line(value: object, width: int = 100) -> str:
 
 def console() -> Console:
     """Return where tables go; a pipe gets wide lines without colours, so that nothing is cut."""
+    # A quarter of the start of a command that prints JSON or one line.
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() else _PIPED_WIDTH
     return Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
 
 
 def print_table(columns: list[str], rows: list[list[str]], *, folds: str = "") -> None:
     """Print rows under their columns; only the column ``folds`` may be broken into lines."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in columns:
         table.add_column(name, no_wrap=name != folds, overflow="fold")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from ninelives import inspect
 from ninelives.cli.options import Dsn, InstanceId, Json, Key, Schema, instance_id_of, ready
@@ -80,6 +79,8 @@ def _tell(facts: Facts) -> None:
 
 
 def _line(name: str, text: str) -> None:
+    from rich.text import Text
+
     line = Text(f"{name:<9} ", style="bold")
     line.append(Text(visible(text), style="" if name != "error" else "red"))
     console().print(line, soft_wrap=True)
