@@ -17,8 +17,13 @@ from ninelives_rig.evidence.seal import seal
 Row = dict[str, Any]
 COLUMNS = {
     "instances": ("index", "instance_id", "started_by"),
-    "instance": ("instance_id", "state", "paused", "fence", "next_sequence", "input"),
-    "step": ("instance_id", "scope", "step_id", "attempt", "sequence", "token", "outcome", "result"),
+    "instance": ("instance_id", "state", "paused", "fence", "next_sequence", "input", "flow_version"),
+    "step": (
+        *("instance_id", "scope", "step_id", "attempt", "sequence", "token", "outcome", "result"),
+        "capability_version",
+    ),
+    "signal": ("instance_id", "signal_id", "name", "consumed_step_id"),
+    "session": ("session_id", "expires_at", "dead_at"),
     "intent": ("instance_id", "scope", "step_id", "attempt", "token", "doubted_token", "outcome"),
     "lease": ("instance_id", "token", "holder"),
     "wake": ("instance_id", "seq", "seen_seq", "run_at", "holder"),
@@ -75,7 +80,7 @@ class Story:
         self.witness: list[Row] = []
         self.sink: list[Row] = []
         self.tables: dict[str, list[Row]] = {
-            name: [] for name in ("instance", "step", "intent", "lease", "wake", "ledger")
+            name: [] for name in ("instance", "step", "intent", "lease", "wake", "ledger", "signal", "session")
         }
         self.tails: dict[str, bytes] = {}
         self.pids: dict[str, int] = {}
@@ -241,6 +246,7 @@ class Story:
                 file.write(tail)
         names = ["instance", "step", "lease", "wake"] if self.journal else ["instance"]
         names += ["intent"] if self.spec["capabilities"]["intents"] else []
+        names += [name for name in ("signal", "session") if self.tables[name]]
         names += ["ledger"] if self.effect == "transactional" and self.journal else []
         for name in names:
             write_csv(base / "tables" / f"{name}.csv", name, self.tables[name])

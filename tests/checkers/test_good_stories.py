@@ -8,13 +8,14 @@ from pathlib import Path
 import orjson
 import pytest
 from tests.checkers.make_bundle import Story, write_bundle
+from tests.checkers.operated_stories import buried, operated
 from tests.checkers.stories import GOOD, after_commit, at_most_once, idempotent, transactional, without_journal
 
 from ninelives_rig.judge import judge
 from ninelives_rig.verdict import Status
 
 
-@pytest.mark.parametrize("tell", GOOD, ids=lambda tell: tell.__name__)
+@pytest.mark.parametrize("tell", (*GOOD, operated, buried), ids=lambda tell: tell.__name__)
 def test_good_story_passes(tell: Callable[[], Story], tmp_path: Path) -> None:
     verdict = judge(write_bundle(tmp_path / "bundle", tell()))
     problems = [finding for finding in verdict.all_findings if finding.status is not Status.PASS]
@@ -89,5 +90,7 @@ def test_each_effect_counts_its_own_way(
 
 def test_what_an_engine_does_not_have_is_not_applicable(tmp_path: Path) -> None:
     (arm,) = judge(write_bundle(tmp_path / "bundle", without_journal())).arms
-    assert set(arm.metrics["not_applicable"]) == {"fencing", "tokens", "sequences", "in_doubt", "expectations"}
+    without = {"fencing", "tokens", "sequences", "in_doubt", "expectations"}
+    not_asked_for = {"signals", "paused", "versions", "sessions", "disturbances"}
+    assert set(arm.metrics["not_applicable"]) == without | not_asked_for
     assert not any(finding.checker == "fencing" for finding in arm.findings)

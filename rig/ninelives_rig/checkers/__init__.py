@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ninelives_rig.checkers import assumptions, effects, expectations, journal, outcome
+from ninelives_rig.checkers import assumptions, effects, expectations, holders, journal, operations, outcome
 from ninelives_rig.checkers.base import Checker
 
 CHECKERS: tuple[Checker, ...] = (
@@ -10,6 +10,8 @@ CHECKERS: tuple[Checker, ...] = (
     *outcome.CHECKERS,
     *effects.CHECKERS,
     *journal.CHECKERS,
+    *holders.CHECKERS,
+    *operations.CHECKERS,
     *expectations.CHECKERS,
 )
 """Every checker, assumptions first."""

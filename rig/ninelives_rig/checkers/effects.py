@@ -37,7 +37,7 @@ def check_arithmetic(facts: Facts) -> list[Finding]:
     table = facts.classified
     accounted = table[table["class"] == "accounted"]
     if facts.spec.journal:
-        missing = _without(facts.successes, accounted)
+        missing = _without(facts.effective, accounted)
         problems.add_rows(
             "no_effect",
             Status.FAIL,

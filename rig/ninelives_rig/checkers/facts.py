@@ -79,6 +79,11 @@ class Facts:
         return self.rows[self.rows["outcome"] == "Success"]
 
     @cached_property
+    def effective(self) -> pd.DataFrame:
+        """The successes of steps that have an effect: a wait for a signal has none."""
+        return self.successes[~self.successes["step_id"].isin(self.spec.waits)]
+
+    @cached_property
     def classified(self) -> pd.DataFrame:
         """``effects`` with ``class`` (see ``accounting``), ``overlap`` and ``zombie``."""
         return classify(
@@ -176,12 +181,12 @@ class Facts:
 
     @cached_property
     def frozen_t(self) -> Mapping[int, int]:
-        """When each node that the coordinator stopped for a while was first stopped, by pid."""
-        frozen = self.events("process.frozen").dropna(subset=["child_pid"])
+        """When each node that the coordinator stopped for a while, or declared dead, was first dealt with, by pid."""
+        frozen = self.events("process.frozen", "process.buried").dropna(subset=["child_pid"])
         return {int(str(pid)): int(t) for pid, t in frozen.groupby("child_pid")["t"].min().items()}
 
     def after_freeze(self, frame: pd.DataFrame) -> pd.Series[bool]:
-        """Say of each row whether its process had been stopped before: it may not know yet what it missed."""
+        """Say of each row whether its process had been stopped or buried before: it may not know yet what it missed."""
         return frame["t"] > frame["pid"].map(lambda pid: self.frozen_t.get(pid, math.inf))
 
     @cached_property

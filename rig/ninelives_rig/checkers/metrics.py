@@ -71,7 +71,7 @@ def count_steps_completed(facts: Facts) -> int:
     completed.
     """
     if facts.spec.journal:
-        return len(facts.successes)
+        return len(facts.effective)
     return len(facts.spec.steps) * sum(state == "Completed" for state in facts.states.values())
 
 

@@ -47,4 +47,4 @@ def lose_answers(planned: Sequence[LostAnswers], recorder: Recorder) -> None:
 
         send(self, statements, lost)
 
-    Wire.send = lossy  # type: ignore[method-assign]  # a fault that the runtime must not know of
+    Wire.send = lossy  # type: ignore[method-assign]  # planted from outside

@@ -46,6 +46,7 @@ _HISTORY = (
     number("child_pid", required=False),
     number("child_start_time", required=False),
     number("exitcode", required=False),
+    text("signal_id", required=False),
 )
 _INSTANCES = (number("index"), text("instance_id"), text("started_by"))
 _SCHEDULE = (
@@ -102,6 +103,18 @@ def _table_columns(spec: ArmSpec) -> dict[str, tuple[Column, ...]]:
             text("run_at", required=False),
             text("holder", required=False),
         )
+    if spec.tokens and "versions" in spec.features:
+        tables["instance"] += (text("flow_version"),)
+        tables["step"] += (text("capability_version"),)
+    if spec.tokens and "bury" in spec.features:
+        tables["session"] = (text("session_id"), text("expires_at"), text("dead_at", required=False))
+    if spec.waits:
+        tables["signal"] = (
+            text("instance_id"),
+            text("signal_id"),
+            text("name"),
+            number("consumed_step_id", required=False),
+        )
     if spec.intents:
         tables["intent"] = (
             *_STEP_KEY,
@@ -122,8 +135,10 @@ class BundleUnreadable(Exception):
 
 @dataclass(frozen=True)
 class ArmSpec:
-    """What ``arm.json`` declares. ``tokens`` and ``intents`` count only for an engine with a journal or
-    tokens.
+    """What ``arm.json`` declares. ``tokens`` and ``intents`` count only for an engine with a journal or tokens.
+
+    ``waits`` are the steps that wait for a signal and have no effect. ``faults`` says how many of each further
+    fault were planned, by the event that tells of one.
     """
 
     name: str
@@ -141,6 +156,10 @@ class ArmSpec:
     converged: bool
     progressing: bool
     settings: Mapping[str, Any]
+    waits: tuple[int, ...] = ()
+    features: frozenset[str] = frozenset()
+    pauses: bool = False
+    faults: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def step_ids(self) -> tuple[int, ...]:
@@ -232,7 +251,23 @@ def parse_arm_spec(raw: Any, shown: str) -> ArmSpec:
         settings={
             name: raw.get(name) for name in ("workers", "recovery_nodes", "in_flight", "ttl_s", "converge_timeout_s")
         },
+        waits=tuple(step["step_id"] for step in raw["steps"] if step.get("kind") == "signal"),
+        features=frozenset(map(str, raw.get("features") or ())),
+        pauses=raw.get("pauses", False) is True,
+        faults=_faults(raw, shown),
     )
+
+
+_FAULT_EVENTS = {"freeze": "process.frozen", "bury": "process.buried", "terminate": "process.terminated"}
+
+
+def _faults(raw: Mapping[str, Any], shown: str) -> dict[str, int]:
+    """Return how many events of each kind the planned disturbances lead to, at least."""
+    planned = raw.get("disturbances") or {}
+    if not isinstance(planned, dict) or any(type(count) is not int for count in planned.values()):
+        raise BundleUnreadable(f"{shown}: disturbances must map names to counts")
+    faults: dict[str, int] = {_FAULT_EVENTS.get(str(name), str(name)): count for name, count in planned.items()}
+    return faults | ({"answer.lost": 1} if raw.get("lost_answers") else {})
 
 
 def _read_records(records: Sequence[tuple[Any, str]], columns: Sequence[Column]) -> Reading:

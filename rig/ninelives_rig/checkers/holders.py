@@ -1,0 +1,73 @@
+"""Whether nodes took only what they carry, stayed dead once they were declared dead, and met the planned faults."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ninelives_rig.checkers.base import Checker, Problems
+from ninelives_rig.checkers.facts import ATTEMPT_KEY, Facts
+from ninelives_rig.evidence.bundle import ArmSpec
+from ninelives_rig.verdict import Finding, Status
+
+
+def check_versions(facts: Facts) -> list[Finding]:
+    """Find rows that were written by another version of the flow than the one that their instance is pinned to."""
+    problems = Problems("versions")
+    rows = facts.rows[~facts.rows["step_id"].isin(facts.spec.waits)]
+    joined = rows.merge(facts.arm.tables["instance"][["instance_id", "flow_version"]], on="instance_id")
+    other = joined[joined["capability_version"] != joined["flow_version"]]
+    columns = [*ATTEMPT_KEY, "token", "capability_version", "flow_version"]
+    problems.add_rows("other_version", Status.FAIL, "{n} rows are of a version that nobody asked for.", other, columns)
+    return problems.found
+
+
+def check_sessions(facts: Facts) -> list[Finding]:
+    """Find sessions whose heartbeat was accepted after their death: each one sets the expiry one TTL ahead."""
+    problems = Problems("sessions")
+    session = facts.arm.tables["session"]
+    dead = session[session["dead_at"].notna()]
+    expires_at = pd.to_datetime(dead["expires_at"], format="ISO8601", utc=True)
+    dead_at = pd.to_datetime(dead["dead_at"], format="ISO8601", utc=True)
+    ttl = pd.Timedelta(seconds=float(facts.spec.settings.get("ttl_s") or 0))
+    revived = dead[expires_at > dead_at + ttl]
+    columns = ["session_id", "dead_at", "expires_at"]
+    problems.add_rows("revived", Status.FAIL, "{n} dead sessions were renewed.", revived, columns)
+    return problems.found
+
+
+def check_disturbances(facts: Facts) -> list[Finding]:
+    """Find planned faults, other than kills, that did not happen as often as planned."""
+    problems = Problems("disturbances")
+    found = facts.arm.history["event"].value_counts()
+    lines = [
+        f"{event}: planned {planned}, happened {int(found.get(event, 0))}"
+        for event, planned in sorted(facts.spec.faults.items())
+        if found.get(event, 0) < planned
+    ]
+    problems.add("missing", Status.INCONCLUSIVE, "{n} kinds of planned faults did not happen.", lines)
+    return problems.found
+
+
+def _has_versions(spec: ArmSpec) -> bool:
+    return spec.tokens and "versions" in spec.features
+
+
+def _has_sessions(spec: ArmSpec) -> bool:
+    return spec.tokens and "bury" in spec.features
+
+
+def _has_faults(spec: ArmSpec) -> bool:
+    return bool(spec.faults)
+
+
+CHECKERS = (
+    Checker(
+        "versions",
+        "Every row is of the version that its instance is pinned to.",
+        ("other_version",),
+        check_versions,
+        _has_versions,
+    ),
+    Checker("sessions", "No session lived on after its death.", ("revived",), check_sessions, _has_sessions),
+    Checker("disturbances", "Every planned fault happened.", ("missing",), check_disturbances, _has_faults),
+)
