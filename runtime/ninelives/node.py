@@ -125,8 +125,11 @@ class Node(Client):
         """Drain, say goodbye, close."""
         if not self._leaving:
             await self.drain()
-        for task in self._loops:
+        loops = list(self._loops)
+        for task in loops:
             task.cancel()
+        # Awaited, so that none of them opens a connection behind the closing below.
+        await asyncio.gather(*loops, return_exceptions=True)
         if self._watch is not None:
             await asyncio.to_thread(self._watch.close)
         if self._session is not None:
