@@ -1,0 +1,208 @@
+"""The sections that prove the faults: every kill's receipt and exit, what it left behind, and what was in doubt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ninelives_reports.load import ArmView, Record, View
+from ninelives_reports.story import KillStory, tell_kills
+from ninelives_reports.text import UNKNOWN, code, counted, seconds, setting, sheet, table, whole
+from ninelives_rig.checkers.facts import SIGKILL
+from ninelives_rig.percentile import summarize
+
+_SHOWN = 6
+
+Stories = dict[str, list[KillStory]]
+
+
+def read_stories(view: View) -> Stories:
+    """Return the kills of every arm whose evidence can be read."""
+    return {
+        arm.name: tell_kills(arm.facts, arm.recovery)
+        for arm in view.arms
+        if arm.facts is not None and arm.recovery is not None
+    }
+
+
+def summarize_takeovers(stories: Stories) -> dict[str, Record]:
+    """Return, by arm, the distribution of the time from a kill to the takeover of what it left."""
+    return {
+        name: summarize([wait for story in kills for wait in story.takeovers_s]).as_dict()
+        for name, kills in stories.items()
+    }
+
+
+def write_kills(view: View, stories: Stories) -> list[str]:
+    """Write how many kills were planned, delivered and proved, where they hit, and the first of them in full."""
+    if not view.arms:
+        return []
+    lines = ["## The kills, proved from both sides", "", *_count_kills(view, stories)]
+    lines += ["", *_PROOF]
+    for title, head, key in (
+        ("By role of the killed node", "role", _role),
+        ("By boundary and step", "boundary, step", _place),
+    ):
+        lines += ["", f"{title}:", "", *_cross_table(head, stories, key)]
+    lines += ["", *_write_sweep(view, stories)]
+    for name, kills in stories.items():
+        if kills:
+            lines += ["", f"The first {whole(min(len(kills), _SHOWN))} of {whole(len(kills))} in {code(name)}:", ""]
+            lines += _list_kills(kills[:_SHOWN])
+    lines += [
+        "",
+        "All of them, in the bundle: receipts in `arms/<arm>/receipts/*.json`, exits as `process.exited` in",
+        "`arms/<arm>/history/coordinator.jsonl`, and the schedule, made before the run, in `arms/<arm>/schedule.json`.",
+    ]
+    return lines
+
+
+_PROOF = (
+    "A receipt is a file that the process itself creates at the boundary, before it dies there. A kill counts as",
+    "proved only when the coordinator reaped this very process, by pid and start time, with signal 9.",
+)
+
+
+def _count_kills(view: View, stories: Stories) -> list[str]:
+    head = ["arm", "planned", "receipts", "proved by exit -9", "flows left behind", "taken over", "ended"]
+    rows = []
+    for arm in view.arms:
+        kills = stories.get(arm.name)
+        known = kills is not None
+        kills = kills or []
+        rows.append(
+            [
+                arm.name,
+                whole(arm.declared.get("kills_planned")),
+                whole(len(kills)) if known else whole(arm.count("kills")),
+                whole(sum(story.kill.proved for story in kills)) if known else whole(arm.count("kills_proved")),
+                whole(sum(story.abandoned for story in kills)) if known else UNKNOWN,
+                whole(sum(len(story.takeovers_s) for story in kills)) if known else UNKNOWN,
+                whole(sum(len(story.ends_s) for story in kills)) if known else UNKNOWN,
+            ]
+        )
+    return table(head, rows)
+
+
+def _role(story: KillStory) -> str:
+    return story.kill.role
+
+
+def _place(story: KillStory) -> str:
+    return (
+        f"{story.kill.boundary}, step {story.kill.step_id}" if story.kill.step_id else f"{story.kill.boundary}, no step"
+    )
+
+
+def _cross_table(head: str, stories: Stories, key: object) -> list[str]:
+    """Count proved kills by a property (rows) and arm (columns)."""
+    assert callable(key)
+    counts = {name: Counter(key(story) for story in kills if story.kill.proved) for name, kills in stories.items()}
+    rows = sorted({value for counter in counts.values() for value in counter})
+    if not rows:
+        return ["No kill was proved."]
+    return table([head, *counts], [[row, *(whole(counts[name][row]) for name in counts)] for row in rows])
+
+
+def _write_sweep(view: View, stories: Stories) -> list[str]:
+    """Write which of the boundaries that the engine names were never hit: a list of what this run says nothing of."""
+    named = sorted({str(one) for arm in view.arms for one in _strings(arm.declared.get("boundaries"))})
+    if not named:
+        return []
+    hit = Counter(story.kill.boundary for kills in stories.values() for story in kills if story.kill.proved)
+    silent = [code(name) for name in named if not hit[name]]
+    if not silent:
+        return [f"All {whole(len(named))} boundaries that the engine names were hit."]
+    return [
+        f"Of {whole(len(named))} boundaries that the engine names, this run killed at none of: {', '.join(silent)}."
+    ]
+
+
+def _strings(value: object) -> Iterable[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _list_kills(kills: Sequence[KillStory]) -> list[str]:
+    head = ["kill", "at", "process", "pid", "start time", "boundary", "step", "token", "exit", "left behind"]
+    head += ["first taken over after", "all taken over after", "all ended after"]
+    return sheet(head, [_kill_row(story) for story in kills])
+
+
+def _kill_row(story: KillStory) -> list[str]:
+    kill = story.kill
+    return [
+        kill.kill_id,
+        seconds(story.at_s),
+        story.process,
+        str(kill.pid),
+        str(kill.start_time),
+        kill.boundary,
+        str(kill.step_id) if kill.step_id else UNKNOWN,
+        str(kill.token) if kill.token else UNKNOWN,
+        ("-9" if story.exitcode == SIGKILL else setting(story.exitcode))
+        if story.exitcode is not None
+        else "not reaped",
+        whole(story.abandoned),
+        seconds(story.takeovers_s[0]) if story.takeovers_s else UNKNOWN,
+        seconds(story.takeovers_s[-1]) if len(story.takeovers_s) == story.abandoned and story.abandoned else UNKNOWN,
+        seconds(story.ends_s[-1]) if len(story.ends_s) == story.abandoned and story.abandoned else UNKNOWN,
+    ]
+
+
+def write_in_doubt(view: View, level: str = "##") -> list[str]:
+    """Write what became of the intents that a successor found without an outcome; nothing where none could be."""
+    arms = [arm for arm in view.arms if arm.effect == "at_most_once" or arm.count("in_doubt")]
+    if not arms:
+        return []
+    head = [
+        "arm",
+        "kills proved",
+        "in doubt",
+        "settled: effect had happened",
+        "settled: voided, done again",
+        "left open",
+    ]
+    rows = []
+    for arm in arms:
+        done, voided = _settled(arm)
+        counts = (arm.count("kills_proved"), arm.count("in_doubt"), done, voided, arm.count("in_doubt_open"))
+        rows.append([arm.name, *map(whole, counts)])
+    return [
+        f"{level} In doubt",
+        "",
+        "An `at_most_once` step commits an intent before its effect. A successor that finds an intent without an",
+        "outcome does not repeat the effect: it asks whether it happened, and settles the intent as done or voids it.",
+        "",
+        *table(head, rows),
+    ]
+
+
+def _settled(arm: ArmView) -> tuple[int | None, int | None]:
+    """Count the doubted intents that were settled as done, and as voided."""
+    intent = arm.facts.arm.tables.get("intent") if arm.facts else None
+    if intent is None:
+        return None, None
+    doubted = intent[intent["doubted_token"].notna()]["outcome"]
+    return int(doubted.isin(["done", "committed"]).sum()), int((doubted == "voided").sum())
+
+
+def write_expectations(view: View) -> list[str]:
+    """Write the exact counts that an arm promised, beside what was found."""
+    rows = []
+    for arm in view.arms:
+        promised = arm.declared.get("expect")
+        for name, expected in sorted(promised.items()) if isinstance(promised, dict) else ():
+            found = _FOUND.get(name, (name,))
+            rows.append([arm.name, name.replace("_", " "), whole(expected), whole(arm.count(*found))])
+    if not rows:
+        return []
+    intro = f"{counted(len(rows), 'count')} that one kill at a time makes exact:"
+    return ["## Promised counts", "", intro, "", *table(["arm", "count", "promised", "found"], rows, left=2)]
+
+
+_FOUND = {
+    "kills": ("kills_proved",),
+    "duplicates_documented": ("duplicates", "documented_window"),
+    "duplicates_against": ("duplicates", "against_guarantee"),
+    "duplicates_between": ("duplicates", "between_live_workers"),
+}
