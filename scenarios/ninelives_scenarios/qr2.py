@@ -22,6 +22,7 @@ def _arm(position: str) -> Arm:
         workers=3,
         recovery_nodes=2,
         in_flight=32,
+        flows_max=FLOWS_MAX,
         ttl_s=30.0,
     )
 
