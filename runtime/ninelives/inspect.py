@@ -37,7 +37,7 @@ async def show(
     The last ``attempts_max`` attempts and intents are listed, open intents first. Raises ``InstanceUnknown`` and
     ``StoreUnavailable``.
     """
-    _check_limit("attempts", attempts_max)
+    check_limit("attempts", attempts_max)
     values = (instance_id.bytes, int4(attempts_max))
     found = await _look(dsn, schema, "inspect_instance", values, connect_timeout_s)
     if found is None:
@@ -60,9 +60,8 @@ async def listing(
     The counts are of all instances (of ``flow_id`` where given). Raises ``SettingRefused`` for a state that does not
     exist and ``StoreUnavailable``.
     """
-    _check_limit("limit", limit)
-    if state is not None and state not in STATES:
-        raise SettingRefused("state", f"is {state!r}; choose one of {', '.join(STATES)}")
+    check_limit("limit", limit)
+    check_state(state)
     wanted_state, wanted_flow = (None if text is None else text.encode() for text in (state, flow_id))
     values = (wanted_state, wanted_flow, int4(limit + 1), b"\1" if in_doubt else b"\0")
     found = await _look(dsn, schema, "inspect_list", values, connect_timeout_s)
@@ -93,7 +92,14 @@ async def _look(dsn: str, schema: str, block: str, values: Sequence[Parameter], 
     return document
 
 
-def _check_limit(name: str, limit: int) -> None:
+def check_state(state: str | None) -> None:
+    """Refuse a state that no instance can have; None is any."""
+    if state is not None and state not in STATES:
+        raise SettingRefused("state", f"is {state!r:.80}; choose one of {', '.join(STATES)}")
+
+
+def check_limit(name: str, limit: int) -> None:
+    """Refuse a number of lines that is not positive or too large for one document."""
     if not 1 <= limit <= LIMIT_MAX:
         raise SettingRefused(name, f"is {limit}; give a whole number from 1 to {LIMIT_MAX}")
 

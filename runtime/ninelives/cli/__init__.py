@@ -14,7 +14,7 @@ from ninelives.cli.report import prepare_streams
 from ninelives.cli.show import show_command
 from ninelives.cli.start import start_command
 
-__all__ = ["run"]
+__all__ = ["app", "run"]
 
 _HELP = """Run durable flows on PostgreSQL, and look after them.
 

@@ -29,6 +29,8 @@ def list_command(
     """List instances, newest first, with counts by state. Reads the whole table of instances for the counts."""
     with reported(json):
         wanted = None if state is None else _state(state)
+        inspect.check_state(wanted)
+        inspect.check_limit("limit", limit)
         if flow is not None:
             text_of("--flow", flow)
         checked = ready(dsn, schema)
@@ -42,7 +44,7 @@ def list_command(
 
 
 def _state(text: str) -> str:
-    """Accept a state in any case; what is none of them is refused further down, by name."""
+    """Accept a state in any case; what is none of them stays as it is."""
     return next((state for state in inspect.STATES if state.lower() == text.lower()), text)
 
 

@@ -70,9 +70,7 @@ def node_command(
     json: Json = False,
 ) -> None:
     """Run flows until SIGTERM or Ctrl-C; then let steps end, give every instance back, and leave with 0."""
-    logging.basicConfig(
-        level=log_level.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
+    logging.basicConfig(level=log_level.value.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with reported(json, lambda: "what it held becomes due at once for other nodes"):
         settings = Settings(
             ttl_s=ttl_s,

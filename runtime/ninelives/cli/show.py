@@ -45,6 +45,7 @@ def show_command(
     """Show an instance: state, what is done and what comes next, attempts, tokens, lease, doubts, signals."""
     with reported(json):
         wanted = instance_id_of(instance_id, key)
+        inspect.check_limit("attempts", attempts)
         checked = ready(dsn, schema)
         facts = run_async(lambda: inspect.show(checked, schema, wanted, attempts_max=attempts))
         if json:
