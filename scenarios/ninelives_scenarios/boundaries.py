@@ -92,9 +92,11 @@ _SESSION = Arm(
     kill_plans=(
         KillPlan("session.opened", steps=_STEPLESS, any_instance=True),
         KillPlan("session.declared_dead", steps=_STEPLESS, any_instance=True),
+        # Those kill nodes that hold nothing yet, so others die holding flows.
+        KillPlan("before-commit"),
     ),
     flows=400,
-    kills=8,
+    kills=9,
 )
 
 _RELEASE = Arm(
