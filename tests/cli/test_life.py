@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.cli.command import facts, look, ninelives, node, ok, refused, started, until
 
-from ninelives import migrate
+from ninelives import connect, migrate
 
 pytestmark = pytest.mark.postgres
 
@@ -51,6 +54,21 @@ def test_a_flow_is_started_run_listed_and_shown(dsn: str) -> None:
     assert listed["counts"] == {"Completed": 1}
     assert [line["instance_id"] for line in listed["instances"]] == [told["instance_id"]]
     assert told["instance_id"] in ok("list", "--state", "completed", dsn=dsn)
+
+
+async def _look_from_a_program(dsn: str, instance_id: str) -> tuple[Any, Any]:
+    async with connect(dsn) as client:
+        return await client.show(UUID(instance_id)), await client.list(state="Pending", limit=5)
+
+
+def test_a_program_sees_the_same_facts_as_the_command(dsn: str) -> None:
+    with node("waiting", dsn=dsn):
+        pass
+    instance_id = started("shop.waiting", [1], dsn=dsn)
+    shown, (line,) = asyncio.run(_look_from_a_program(dsn, instance_id))
+    told = facts("show", instance_id, dsn=dsn)
+    assert {**shown, "read_at": None} == {**told, "read_at": None}
+    assert (line["instance_id"], shown["next"]["why"], shown["next"]["attempt"]) == (instance_id, "due", 1)
 
 
 def test_a_repeated_start_is_the_same_instance_and_another_input_a_conflict(dsn: str) -> None:

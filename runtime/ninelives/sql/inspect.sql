@@ -76,16 +76,19 @@ with open as materialized (
        and (n.doubted_token is not null or n.token <> i.fence or h.session_id is null or h.dead_at is not null
             or h.expires_at <= statement_timestamp())
      group by n.instance_id
-), found as materialized (
+), newest as materialized (
     select i.instance_id, i.flow_id, i.flow_version, i.state, i.paused, i.created_at, i.updated_at, i.finished_at,
-           i.next_sequence - 1 as rows, i.fence, w.run_at, h.node_name, coalesce(o.in_doubt, 0) as in_doubt
+           i.next_sequence - 1 as rows, i.fence
       from ninelives.flow_instance i
-      left join ninelives.flow_wake w on w.instance_id = i.instance_id
-      left join ninelives.node_session h on h.session_id = w.holder
-      left join open o on o.instance_id = i.instance_id
      where ($1::text is null or i.state = $1) and ($2::text is null or i.flow_id = $2)
-       and (not $4::bool or o.instance_id is not null)
+       and (not $4::bool or i.instance_id in (select o.instance_id from open o))
      order by i.created_at desc, i.instance_id desc limit $3::int
+), found as materialized (
+    select n.*, w.run_at, h.node_name, coalesce(o.in_doubt, 0) as in_doubt
+      from newest n
+      left join ninelives.flow_wake w on w.instance_id = n.instance_id
+      left join ninelives.node_session h on h.session_id = w.holder
+      left join open o on o.instance_id = n.instance_id
 )
 select json_build_object(
     'read_at', statement_timestamp(),
