@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -23,6 +22,7 @@ from ninelives_rig.nodes import fork_server
 from ninelives_rig.progress import Display
 from ninelives_rig.refusal import Refused
 from ninelives_rig.rundir import RunDirectory
+from ninelives_rig.schemas import drop_left, schema_prefix
 from ninelives_rig.stage import Rig, collect, disturb, drain, heal, register, start_nodes
 
 
@@ -65,6 +65,7 @@ def run(request: Request, display: Display) -> judging.Outcome:
             judging.mark_broken(rig.bundle, rig.manifest, error)
             raise
         seal(rig.bundle.root)
+        display.enter_phase("judge")
         outcome = judging.assess(rig.bundle.root)
         if request.with_report:
             judging.report(rig.bundle.root, display)
@@ -94,6 +95,8 @@ def prepare(request: Request, display: Display) -> Iterator[Rig]:
         )
         for line in server.report.lines():
             display.say(line)
+        for name in drop_left(server.dsn, request.schema):
+            display.say(f"schema {name} of a run that was killed has been dropped")
         manifest = _manifest(request, arms, skipped, read_server_settings(server.dsn), server.report.as_dict())
         bundle.manifest(manifest)
         yield Rig(
@@ -102,7 +105,7 @@ def prepare(request: Request, display: Display) -> Iterator[Rig]:
             engine=engine,
             seed=request.seed,
             server=server,
-            schema=f"{request.schema}_{secrets.token_hex(3)}",
+            schema=schema_prefix(request.schema, request.keep),
             run_directory=run_directory,
             bundle=bundle,
             display=stack.enter_context(display),

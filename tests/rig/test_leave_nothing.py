@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 
 import orjson
+import psycopg
 import pytest
 from tests.rig.conftest import RunningRig
 from tests.rig.helpers import wait_for
@@ -64,6 +65,33 @@ def test_kill_9_of_the_rig_leaves_no_process_and_the_next_run_removes_its_files(
     assert len(left) == 1
     assert sweep(rig.base).removed == left
     assert rig.run_directories() == []
+
+
+def schemas(dsn: str) -> set[str]:
+    """Names of the rig's schemas on a server."""
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute(
+            "select nspname from pg_namespace where nspname like 'ninelives\\_rig\\_%'"
+        ).fetchall()
+    return {str(name) for (name,) in rows}
+
+
+def test_a_killed_run_on_a_given_server_ends_and_the_next_one_drops_its_schemas(
+    start_rig: Start, database_dsn: str
+) -> None:
+    killed = start_rig(*LONG, "--dsn", database_dsn)
+    wait_for("a first kill", killed.receipts)
+    nodes = killed.nodes()
+    killed.process.kill()
+    killed.process.wait()
+    assert wait_dead({*nodes, *killed.nodes()}, 10.0) == []
+    with psycopg.connect(database_dsn) as connection:
+        connection.execute("create schema ninelives_rig_of_somebody_else")
+    assert len(schemas(database_dsn)) == 2
+    following = start_rig("qr2", "--engine", "naive", "--flows", "20", "--kills", "1", "--dsn", database_dsn)
+    code, _, errors = following.finish()
+    assert code in (0, 1, 2) and "of a run that was killed has been dropped" in errors, errors
+    assert schemas(database_dsn) == {"ninelives_rig_of_somebody_else"}
 
 
 def test_a_frozen_node_is_ended_when_the_run_stops(start_rig: Start) -> None:
