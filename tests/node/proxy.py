@@ -29,6 +29,11 @@ def parse_of(text: str) -> Matches:
     return lambda kind, body: kind == b"P" and mark in body
 
 
+def query_of(text: str) -> Matches:
+    """Match a simple query."""
+    return lambda kind, body: kind == b"Q" and body == text.encode() + b"\0"
+
+
 class Proxy:
     """Forward connections to `dsn`; `dsn` of this object is the way through it."""
 

@@ -11,9 +11,10 @@ import pytest
 from tests.node import flows
 from tests.node.flows import effects
 from tests.node.helpers import instance, journal, make_node, run, sql, until, until_parked
-from tests.node.proxy import Proxy, bind_of, parse_of
+from tests.node.proxy import Proxy, bind_of, parse_of, query_of
 
-from ninelives import InstanceFailed, connect
+from ninelives import InstanceFailed, StoreUnavailable, connect
+from ninelives.wire import Wire
 
 pytestmark = pytest.mark.postgres
 
@@ -206,3 +207,44 @@ def test_a_transactional_commit_whose_answer_was_lost_is_one_effect_and_one_row(
     rows = sql(store_dsn, "select instance_id, count(*)::int from public.ledger group by 1")
     assert sorted(rows) == sorted((key, 1) for key in made)
     one_row_per_attempt(store_dsn)
+
+
+def test_a_pause_seen_in_doubt_about_a_commit_starts_nothing_more(store_dsn: str, tmp_path: Path) -> None:
+    """I9: the transaction was cut off, the read that looks into it sees the pause, and the body does not run again."""
+    given = {"log": str(tmp_path / "log"), "gate": str(tmp_path / "gate")}
+    sql(store_dsn, "drop table if exists public.ledger")
+    sql(store_dsn, "create table public.ledger (instance_id uuid, attempt int)")
+
+    async def main(proxy: Proxy) -> None:
+        async with make_node(proxy.dsn) as node:
+            handle = await node.start(flows.LEDGER, given)
+            await until("the body runs", (tmp_path / "gate.reached").exists)
+            await node.pause(handle.instance_id)
+            proxy.cut(parse_of("commit"), before=True)
+            (tmp_path / "gate").touch()
+            await until("the pause is observed", lambda: node.in_flight == 0)
+            assert proxy.cuts == 1
+            assert len(effects(tmp_path / "log")) == 1
+            assert sql(store_dsn, "select count(*) from public.ledger") == [(0,)]
+            await node.resume(handle.instance_id)
+            assert await handle.result(20) == "after"
+            assert sql(store_dsn, "select count(*) from public.ledger") == [(1,)]
+
+    with Proxy(store_dsn).running() as proxy:
+        run(main(proxy))
+
+
+def test_a_connection_that_is_cut_while_it_is_set_up_is_a_store_that_is_unavailable(store_dsn: str) -> None:
+    """It is what everybody is ready for; as another error it once ended the audit for good."""
+
+    async def main(proxy: Proxy) -> None:
+        proxy.cut(query_of("set jit = off"), before=True)
+        with pytest.raises(StoreUnavailable):
+            await Wire.open(proxy.dsn, {}, application_name="cut")
+        proxy.cut(lambda kind, body: kind == b"P" and b"audit" in body, before=True)
+        with pytest.raises(StoreUnavailable):
+            await Wire.open(proxy.dsn, {"audit": "select 1"}, application_name="cut")
+        assert proxy.cuts == 2
+
+    with Proxy(store_dsn).running() as proxy:
+        run(main(proxy))

@@ -68,7 +68,7 @@ CASES: list[tuple[bytes, str, list[object]]] = [
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize(("packed", "kind", "meant"), CASES)
+@pytest.mark.parametrize(("packed", "kind", "meant"), CASES, ids=range(len(CASES)))
 def test_the_server_reads_what_was_packed(database_dsn: str, packed: bytes, kind: str, meant: list[object]) -> None:
     with psycopg.connect(database_dsn) as connection:
         oid = connection.execute(f"select '{kind}'::regtype::oid::int".encode()).fetchone()
