@@ -32,16 +32,17 @@ class KillPlan:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Something the coordinator does to a node when a share of the flows is done.
+    """Something the coordinator does to a node when a share of the flows is done and so many rows are committed.
 
     ``terminate`` asks it to leave. ``freeze`` stops it for ``hold_s`` seconds. ``bury`` declares it dead in the
     store while it lives, and lets everything else go on.
     """
 
     action: str
-    at_done: float
+    at_done: float = 0.0
     role: str = "worker"
     hold_s: float = 0.0
+    at_rows: int = 0
 
     def __post_init__(self) -> None:
         if self.action not in ("terminate", "freeze", "bury") or not 0 <= self.at_done < 1:

@@ -13,35 +13,39 @@ class Disturbances:
     """Carries out an arm's disturbances when their share of the flows is done; kills deliver themselves."""
 
     def __init__(
-        self, planned: Sequence[Disturbance], flows: int, fleet: Fleet, bury: Callable[[str], None]
+        self, planned: Sequence[Disturbance], flows: int, fleet: Fleet, bury: Callable[[str], bool]
     ) -> None:
-        """``bury`` gets the name of a living process and declares it dead in the store."""
+        """``bury`` gets a living process's name and declares it dead in the store; false if it is not known there."""
         self._due = sorted(planned, key=lambda one: one.at_done)
         self._flows = flows
         self._fleet = fleet
         self._bury = bury
         self._frozen: list[tuple[float, Node]] = []
 
-    def tick(self, done: int) -> None:
-        """Do what is due now that so many flows are done."""
+    def tick(self, done: int, rows: int) -> None:
+        """Do what is due now that so many flows are done and so many rows are committed."""
         now = time.monotonic()
         for until, node in list(self._frozen):
             if now >= until:
                 self._thaw(until, node)
-        while self._due and done >= self._due[0].at_done * self._flows:
+        while self._due and done >= self._due[0].at_done * self._flows and rows >= self._due[0].at_rows:
             candidates = [node for node in self._fleet.nodes if node.order.role == self._due[0].role]
-            if not candidates:
+            if not candidates or not self._carry_out(self._due[0], candidates[len(self._due) % len(candidates)]):
                 return
-            disturbance = self._due.pop(0)
-            node = candidates[len(self._due) % len(candidates)]
-            if disturbance.action == "terminate":
-                self._fleet.retire(node)
-            elif disturbance.action == "bury":
-                self._fleet.note_burial(node)
-                self._bury(node.order.process)
-            else:
-                self._fleet.freeze(node)
-                self._frozen.append((now + disturbance.hold_s, node))
+            self._due.pop(0)
+
+    def _carry_out(self, disturbance: Disturbance, node: Node) -> bool:
+        """Do it to this node; false if that cannot be done yet."""
+        if disturbance.action == "terminate":
+            self._fleet.retire(node)
+        elif disturbance.action == "bury":
+            if not self._bury(node.order.process):
+                return False
+            self._fleet.note_burial(node)
+        else:
+            self._fleet.freeze(node)
+            self._frozen.append((time.monotonic() + disturbance.hold_s, node))
+        return True
 
     @property
     def over(self) -> bool:

@@ -280,7 +280,7 @@ def _watch(stage: Stage, reached: Callable[[], bool]) -> None:
         stage.fleet.reap(_REAP_S)
         progress = stage.probe.look()
         stage.movement.note(progress.mark)
-        stage.disturbances.tick(progress.terminal)
+        stage.disturbances.tick(progress.terminal, progress.rows)
         fired = stage.fired
         stage.rig.display.update(progress.terminal, f"{fired}/{len(stage.kills)} kills, {progress.takeovers} takeovers")
         if reached() or stage.movement.stands_still or time.monotonic_ns() > limit_ns:

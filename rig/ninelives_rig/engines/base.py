@@ -155,6 +155,11 @@ class Progress:
         """A value that changes exactly when the arm moves."""
         return (self.instances, self.terminal, self.steps)
 
+    @property
+    def rows(self) -> int:
+        """Committed rows."""
+        return self.steps
+
 
 @dataclass(frozen=True)
 class NodeSettings:
@@ -234,8 +239,11 @@ class Engine(Protocol):
     def operator(self, store: Store) -> AbstractAsyncContextManager[Operator]:
         """Open a client that operates instances; for engines with the feature ``signals``."""
 
-    def bury(self, store: Store, process: str) -> None:
-        """Declare a living node dead in the store, and nothing else; for engines with the feature ``bury``."""
+    def bury(self, store: Store, process: str) -> bool:
+        """Declare a living node dead in the store, and nothing else; false if the store does not know it yet.
+
+        For engines with the feature ``bury``.
+        """
 
     async def run_node(self, order: NodeOrder, tools: NodeTools) -> None:
         """Be a node until ``tools.stopping`` is set, then drain. Runs in the node's own process."""

@@ -204,7 +204,7 @@ class NaiveEngine:
         """A queue has no signals."""
         raise Refused("the naive engine has no signals and no pauses")
 
-    def bury(self, store: Store, process: str) -> None:
+    def bury(self, store: Store, process: str) -> bool:
         """A queue has no sessions."""
         raise Refused("the naive engine knows no sessions that could be declared dead")
 

@@ -262,16 +262,12 @@ class ReferenceEngine:
         async with ninelives.connect(store.dsn, schema=store.schema) as client:
             yield _Operator(client)
 
-    def bury(self, store: Store, process: str) -> None:
+    def bury(self, store: Store, process: str) -> bool:
         """Mark the session of a living node as dead, as a mistaken neighbour would; its connections stay."""
         table = sql.Identifier(store.schema, "node_session")
         with psycopg.connect(store.dsn, autocommit=True) as connection:
-            connection.execute(
-                sql.SQL(
-                    "update {} set dead_at = clock_timestamp() where node_name = %s and dead_at is null"
-                ).format(table),
-                [process],
-            )
+            update = sql.SQL("update {} set dead_at = clock_timestamp() where node_name = %s and dead_at is null")
+            return connection.execute(update.format(table), [process]).rowcount > 0
 
     async def run_node(self, order: NodeOrder, tools: NodeTools) -> None:
         """Run one node until told to stop, then drain it."""
@@ -295,7 +291,7 @@ class ReferenceEngine:
     def progress_query(self, store: Store) -> sql.Composed:
         """Count instances, terminal ones, journal rows, and instances that a second token was issued for."""
         return sql.SQL(
-            "select count(*), count(*) filter (where state = any({})), coalesce(sum(next_sequence), 0),"
+            "select count(*), count(*) filter (where state = any({})), coalesce(sum(next_sequence - 1), 0),"
             " count(*) filter (where fence > 1) from {}"
         ).format(sql.Literal(list(_TERMINAL)), sql.Identifier(store.schema, "flow_instance"))
 

@@ -1,0 +1,171 @@
+"""The small arms in which mutants are planted: each a few seconds long, and passed by the runtime as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ninelives_rig.campaign import Arm, Disturbance, KillPlan, Operations
+from ninelives_rig.engines.base import LostAnswers, StepSpec, Workload
+
+# A buried node learns of it at its next heartbeat, a third of this. Until then it goes on as a zombie.
+_BURIAL_TTL_S = 12.0
+# Whoever first reaches it dies, before anything else happens, so that no later mischief is healed by a death.
+_EARLY_KILL = (KillPlan("before-commit", steps=(1,), any_instance=True),)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """An arm, and the slowness that is planted in its nodes with and without a mutant."""
+
+    arm: Arm
+    slowness: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The arm's name."""
+        return self.arm.name
+
+
+def _workload(name: str, effect: str = "idempotent", service_s: float = 0.05, lead_s: float = 0.0) -> Workload:
+    steps = (StepSpec(step, effect, service_s, lead_s=lead_s) for step in ("one", "two", "three"))
+    return Workload(f"sabotage.{name}", tuple(steps))
+
+
+def _arm(name: str, **changes: object) -> Arm:
+    """Make an arm; what is not said is small and ordinary, with two kills so that there is something to recover."""
+    base = Arm(
+        name=name,
+        workload=_workload(name),
+        position="before-commit",
+        kill_plans=(KillPlan("before-commit", steps=(1,)),),
+        flows=24,
+        kills=2,
+        workers=2,
+        recovery_nodes=1,
+        in_flight=4,
+        flows_max=8,
+        ttl_s=2.0,
+        drain_s=2.0,
+        converge_timeout_s=60.0,
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]  # the fields of an arm, by name
+
+
+def _one_by_one(name: str, effect: str, position: str, **changes: object) -> Arm:
+    """One flow at a time in each process, so that no kill is missed because of another."""
+    return _arm(
+        name,
+        workload=_workload(name, effect, 0.02),
+        effect=effect,
+        position=position,
+        kill_plans=(KillPlan(position),),
+        kills=4,
+        workers=1,
+        in_flight=1,
+        flows_max=1,
+        takeovers_max=0,
+        **changes,
+    )
+
+
+def _burial(name: str, effect: str = "idempotent", lead_s: float = 0.0) -> Arm:
+    """Two workers are declared dead while they live, with flows of about a second in their hands."""
+    return _arm(
+        name,
+        workload=_workload(name, effect, 0.4, lead_s),
+        effect=effect,
+        kill_plans=_EARLY_KILL,
+        flows=48,
+        kills=1,
+        ttl_s=_BURIAL_TTL_S,
+        disturbances=(Disturbance("bury", 0.1), Disturbance("bury", 0.4)),
+        in_flight=6,
+        flows_max=12,
+    )
+
+
+_WAIT = Workload(
+    "sabotage.wait", (StepSpec("one", service_s=0.4), StepSpec("go", kind="signal"), StepSpec("three", service_s=0.05))
+)
+_PATIENT = Workload(
+    "sabotage.patient", (StepSpec("one"), StepSpec("two", failures=1, retry_delay_s=1.2), StepSpec("three"))
+)
+_SLOW_RETRY = Workload(
+    "sabotage.slow_retry", (StepSpec("one"), StepSpec("two", lead_s=5.5, failures=1, retry_delay_s=1.3))
+)
+_LOSSY = {"kill_plans": _EARLY_KILL, "kills": 1}
+_CLAIMED = {"workers": 0, "recovery_nodes": 2, "coordinator_share": 1.0}
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario(_arm("kills", flows=40, kills=4)),
+    Scenario(_one_by_one("acknowledgements", "idempotent", "journal.committed")),
+    Scenario(
+        _one_by_one(
+            "intents", "at_most_once", "before-commit", expect_per_kill={"duplicates_against": 0, "in_doubt": 1}
+        )
+    ),
+    Scenario(
+        _arm(
+            "starts",
+            position="start.committed",
+            kill_plans=(KillPlan("start.committed", steps=(0,), start_kind="worker"), KillPlan("before-commit")),
+            kills=6,
+            coordinator_share=0.3,
+        )
+    ),
+    Scenario(_burial("burials")),
+    Scenario(_arm("heartbeats", workload=_workload("heartbeats", service_s=0.4), disturbances=(Disturbance("bury"),))),
+    Scenario(_burial("burials-slow-claim"), ("slow-claim",)),
+    Scenario(_burial("burials-in-part"), ("few-takeovers",)),
+    Scenario(_burial("burials-in-doubt", "at_most_once", 0.6)),
+    Scenario(_burial("burials-in-transaction", "transactional")),
+    Scenario(_arm("rests", workload=_PATIENT)),
+    Scenario(
+        _arm(
+            "stale-rests",
+            workload=_SLOW_RETRY,
+            kill_plans=(KillPlan("before-commit", steps=(2,)),),
+            flows=16,
+            kills=1,
+            workers=3,
+            recovery_nodes=0,
+            coordinator_share=1.0,
+            flows_max=6,
+            ttl_s=_BURIAL_TTL_S,
+            disturbances=(Disturbance("bury", at_rows=20),),
+        ),
+        ("slow-park",),
+    ),
+    Scenario(_arm("lost-commits", lost_answers=(LostAnswers("commit_rows", 5),), **_LOSSY)),
+    Scenario(_arm("unsent-commits", lost_answers=(LostAnswers("commit_rows", 5, "unsent"),), **_LOSSY)),
+    Scenario(_arm("lost-claims", lost_answers=(LostAnswers("claim", 3),), **_LOSSY, **_CLAIMED)),
+    Scenario(_arm("lost-starts", lost_answers=(LostAnswers("start_held", 2),), coordinator_share=0.0, **_LOSSY)),
+    Scenario(_arm("signals", workload=_WAIT, kills=1, operations=Operations(), **_CLAIMED)),
+    Scenario(_arm("repeated-signals", workload=_WAIT, kills=1, operations=Operations(copies=2), **_CLAIMED)),
+    Scenario(
+        _arm(
+            "early-signals",
+            workload=_WAIT,
+            kills=1,
+            operations=Operations("start"),
+            in_flight=24,
+            flows_max=24,
+            coordinator_share=0.0,
+        ),
+        ("slow-early-signal",),
+    ),
+    Scenario(
+        _arm(
+            "pauses",
+            workload=_workload("pauses", service_s=0.4),
+            kills=1,
+            operations=Operations(pause_share=0.5, pause_s=1.6),
+        )
+    ),
+    Scenario(_arm("versions", recovery_version="2.0.0")),
+)
+
+
+def scenario(name: str) -> Scenario:
+    """Return the scenario of this name."""
+    return next(one for one in SCENARIOS if one.name == name)
