@@ -145,6 +145,10 @@ class Activation:
     async def _at_most_once(self, command: RunStep) -> Decision:
         """Announce, run, commit; a body that neither returns nor says "it did not happen" leaves a doubt."""
         attempt = self._attempt(command)
+        try:
+            attempt.given()
+        except Exception as error:
+            return await self._failed(attempt, error)
         refusal = await self._announce(attempt)
         if refusal is not None:
             return refusal

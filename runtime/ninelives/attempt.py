@@ -25,7 +25,7 @@ _UNBOUNDED: Final = 1 << 30
 class Attempt:
     """An attempt of ``command`` by the holder of ``token``; ``limit_bytes`` bounds what it may leave behind."""
 
-    __slots__ = ("_began_ns", "_instance_id", "_limit_bytes", "_recall", "call", "command", "token")
+    __slots__ = ("_began_ns", "_given", "_instance_id", "_limit_bytes", "_recall", "call", "command", "token")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Attempt:
         self._recall = recall
         self._limit_bytes = limit_bytes
         self._began_ns = time.monotonic_ns()
+        self._given: tuple[Any] | None = None
         self.token = token
         self.command = command
         self.call = Call(
@@ -50,13 +51,19 @@ class Attempt:
             recorded, connection,
         )  # fmt: skip
 
+    def given(self) -> Any:
+        """Return the step's input; raises whatever the flow's selector raises, before anything is announced."""
+        if self._given is None:
+            self._given = (value_for(self.command.node, self._recall.plan, self._recall.frontier, self.call.scope),)
+        return self._given[0]
+
     async def run(self) -> Any:
         """Run the capability's body with the step's input, within its time-out and the flow's deadline.
 
         Raises whatever the body raises, and ``StepTimedOut``.
         """
         node, call = self.command.node, self.call
-        value = value_for(node, self._recall.plan, self._recall.frontier, call.scope)
+        value = self.given()
         limit_s = self._limit_s()
         reached(Boundary.BODY_ENTERED, self._instance_id, call.scope, node.step_id, call.attempt, self.token)
         try:

@@ -84,6 +84,9 @@ def test_anything_else_is_in_doubt_until_an_operator_says_so(
             assert intents(store_dsn) == [(1, 1, 2, None)]
             assert instance(store_dsn, made)["scheduled"] is False
             assert not await node.rerun_in_doubt(made, 2)
+            # That woke it, and it rests again.
+            await until("parked", lambda: node.in_flight == 0 and instance(store_dsn, made)["seen_seq"] == 2)
+            await until_parked(store_dsn, made)
             assert await node.rerun_in_doubt(made, 1)
             assert await node.handle(made).result(20) == "after"
             assert not await node.rerun_in_doubt(made, 1)
@@ -104,6 +107,18 @@ def test_a_body_that_fails_leaves_a_doubt_and_is_not_retried(
             assert await node.rerun_in_doubt(handle.instance_id, 1)
             assert await handle.result(20) == "after"
         assert [line[1] for line in effects(tmp_path / "log") if line[0] == "once"] == [1, 2]
+
+    run(main())
+
+
+def test_an_input_that_cannot_be_made_is_a_failed_attempt_and_announces_nothing(store_dsn: str) -> None:
+    async def main() -> None:
+        empty = Flow("tests.once-no-input", version="1")
+        flow = empty.step("only", flows.once_blind, input=lambda state: state["none"])
+        async with make_node(store_dsn, [flow]) as node:
+            with pytest.raises(InstanceFailed, match="none"):
+                await (await node.start(flow)).result(20)
+            assert intents(store_dsn) == []
 
     run(main())
 

@@ -23,7 +23,7 @@ from tests.store.doors import (
     value,
 )
 
-from ninelives import Flow, InstanceConflict, capability, connect
+from ninelives import Flow, InstanceConflict, StoreUnavailable, capability, connect
 
 pytestmark = pytest.mark.postgres
 
@@ -187,6 +187,23 @@ def test_a_start_under_an_id_whose_lease_outlived_it_gets_a_higher_token(store_d
             await door.start(plain)
             (claimed,) = await door.claim()
             assert (claimed.instance_id, claimed.token) == (plain.bytes, 42)
+
+    run(main())
+
+
+def test_a_start_that_a_closing_client_leaves_unanswered_is_told_so(store_dsn: str) -> None:
+    async def main() -> None:
+        async with connect(store_dsn) as client:
+            made = (await client.start(ONE_STEP, {})).instance_id
+            query = "delete from ninelives.flow_instance where instance_id = %s"
+            with open_transaction(store_dsn, query, made):
+                waiting = asyncio.ensure_future(client.start(ONE_STEP, {}, instance_id=made))
+                await until_blocked(store_dsn)
+                await client.close()
+                with pytest.raises(StoreUnavailable, match="unknown"):
+                    await waiting
+            with pytest.raises(StoreUnavailable):
+                await client.start(ONE_STEP, {})
 
     run(main())
 

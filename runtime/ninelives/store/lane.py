@@ -57,6 +57,9 @@ class Lane:
 
     def submit(self, row: Row) -> None:
         """Queue a row; its future gets the verdict."""
+        if self._closed:
+            row.settle(Verdict.UNKNOWN)
+            return
         waiting = self._waiting.get(type(row))
         if waiting is None:
             self._waiting[type(row)] = [row]
@@ -72,12 +75,13 @@ class Lane:
         return sum(len(rows) for rows in self._waiting.values())
 
     async def close(self) -> None:
-        """Close the connection; what was not answered never will be."""
+        """Close the connection; what was not answered never will be, and is told so (``Verdict.UNKNOWN``)."""
         self._closed = True
         if self._reconnecting is not None:
             self._reconnecting.cancel()
         if self._wire is not None:
             self._wire.close()
+        self._again([row for rows in self._waiting.values() for row in rows])
 
     # -- sending
 
@@ -213,6 +217,10 @@ class Lane:
                 self._send_kind(type(row), [row])
 
     def _again(self, rows: Sequence[Row]) -> None:
+        if self._closed:
+            for row in rows:
+                row.settle(Verdict.UNKNOWN)
+            return
         for row in rows:
             row.resent = True
         for kind in {type(row) for row in rows}:
