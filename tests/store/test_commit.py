@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,6 +12,7 @@ from tests.store.doors import (
     declare_dead,
     finish,
     instance,
+    intend,
     journal,
     locked,
     one_door,
@@ -23,7 +25,7 @@ from tests.store.doors import (
 )
 
 from ninelives.store.lane import Lane
-from ninelives.store.rows import Claimed, StepCommit
+from ninelives.store.rows import Claimed, Row, StepCommit
 
 pytestmark = pytest.mark.postgres
 
@@ -52,19 +54,34 @@ def test_a_commit_under_an_old_token_is_fenced_and_writes_nothing(store_dsn: str
     run(main())
 
 
-def test_a_commit_that_waited_for_the_takeover_is_fenced_by_it(store_dsn: str) -> None:
-    """The commit is on the server before the takeover commits, and must be judged by what it finds after it."""
+@pytest.mark.parametrize(
+    "rows_of",
+    [
+        lambda claimed: [step(claimed)],
+        lambda claimed: [step(claimed, 1), step(claimed, 2)],
+        lambda claimed: [step(claimed, finish=b"Completed")],
+        lambda claimed: [finish(claimed)],
+        lambda claimed: [intend(claimed)],
+    ],
+    ids=["one-row", "two-rows", "last-row", "end", "intent"],
+)
+def test_what_waited_for_the_takeover_is_fenced_by_it(
+    store_dsn: str, rows_of: Callable[[Claimed], list[Row]]
+) -> None:
+    """It is on the server before the takeover commits, and must be judged by what it finds after it."""
 
     async def main() -> None:
         async with one_door(store_dsn) as door:
             claimed = await door.started_and_claimed()
             with locked(store_dsn, claimed) as taker:
-                commit = asyncio.ensure_future(door.send(step(claimed)))
+                sent = asyncio.ensure_future(door.send(*rows_of(claimed)))
                 await until_blocked(store_dsn)
                 taker.execute("update ninelives.flow_instance set fence = fence + 1")
                 taker.commit()
-                assert await commit == ["fenced"]
+                assert set(await sent) == {"fenced"}
             assert journal(store_dsn, claimed) == []
+            assert instance(store_dsn, claimed)["state"] == "Running"
+            assert value(store_dsn, "select count(*) from ninelives.flow_intent") == 0
 
     run(main())
 
