@@ -11,8 +11,8 @@ __all__ = ["publish", "render"]
 def render(bundle: Path) -> Path:
     """Write ``report.md`` and ``plots/*.png`` into the bundle and return the report's path.
 
-    Takes any bundle, whatever its verdict; one that was never judged is judged in memory. Raises ``OSError`` when the
-    report cannot be written.
+    Takes any bundle, whatever its verdict; one that was never judged is judged in memory. Raises
+    ``FileNotFoundError`` where no run wrote anything, ``OSError`` when the report cannot be written.
     """
     from ninelives_reports.write import write_report  # pandas and matplotlib: two seconds that only reporting waits for
 

@@ -7,6 +7,8 @@ from ninelives_reports.story import read_phases
 from ninelives_reports.text import UNKNOWN, code, counted, fenced, seconds, setting, sheet, whole
 from ninelives_rig.checkers import CHECKERS
 
+_ARMS_WIDE = 3
+_QUIET = ("PASS", "does not apply", UNKNOWN)
 _PER_RUN = ("ttl_s", "workers", "recovery_nodes", "in_flight", "flows_max", "service_s", "durability")
 
 
@@ -20,9 +22,10 @@ def write_checkers(view: View) -> list[str]:
         lines[-1] += setting(finding.get("sentence"))
     if view.arms:
         promises = {checker.name: checker.promise for checker in CHECKERS}
-        head = ["checker", "holds when it passes", *(arm.name for arm in view.arms)]
+        wide = len(view.arms) > _ARMS_WIDE
+        head = ["checker", "holds when it passes", *(["result"] if wide else [arm.name for arm in view.arms])]
         rows = [
-            [code(name), promises.get(name, UNKNOWN), *(_result(arm, name) for arm in view.arms)]
+            [code(name), promises.get(name, UNKNOWN), *_results(view, name, wide)]
             for name in _checkers(view, list(promises))
         ]
         lines += ["", *sheet(head, rows), "", "A checker that does not apply to an arm is not a pass of it."]
@@ -36,6 +39,16 @@ def _checkers(view: View, order: list[str]) -> list[str]:
         not_applicable = arm.measure("not_applicable")
         known |= {str(name) for name in not_applicable} if isinstance(not_applicable, list) else set()
     return [name for name in order if name in known] + sorted(known - set(order))
+
+
+def _results(view: View, checker: str, wide: bool) -> list[str]:
+    """Return a checker's result in each arm; where there are many arms, as one text that names the exceptions."""
+    results = [_result(arm, checker) for arm in view.arms]
+    if not wide:
+        return results
+    quiet = [f"{result} in {results.count(result)}" for result in _QUIET if result in results]
+    loud = [f"{arm.name}: {result}" for arm, result in zip(view.arms, results, strict=True) if result not in _QUIET]
+    return ["; ".join([*loud, *quiet])]
 
 
 def _result(arm: ArmView, checker: str) -> str:

@@ -25,12 +25,30 @@ with _no_backend_asked_for():
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.patheffects import withStroke
 
-__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PURPLE", "SKY", "VERMILION", "Axes", "Figure", "draw", "tidy"]
+__all__ = [
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "INK",
+    "SAND",
+    "SKY",
+    "VERMILION",
+    "Axes",
+    "Figure",
+    "Line2D",
+    "Patch",
+    "draw",
+    "tidy",
+    "withStroke",
+]
 
 # Okabe and Ito: told apart by everyone, and by their lightness in print.
-BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-SKY, PURPLE, INK, GREY = "#56B4E9", "#CC79A7", "#222222", "#8A8A8A"
+BLUE, GREEN, VERMILION = "#0072B2", "#009E73", "#D55E00"
+SKY, SAND, INK, GREY = "#56B4E9", "#F5C56B", "#222222", "#8A8A8A"
 
 _DPI = 110
 _STYLE: dict[Any, Any] = {

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from ninelives_reports.load import ArmView, Record, View
+from ninelives_reports.load import ArmView, Record, View, record
 from ninelives_reports.story import KillStory, tell_kills
-from ninelives_reports.text import UNKNOWN, code, counted, seconds, setting, sheet, table, whole
+from ninelives_reports.text import UNKNOWN, code, seconds, setting, sheet, table, whole
 from ninelives_rig.checkers.facts import SIGKILL
 from ninelives_rig.percentile import summarize
 
 _SHOWN = 6
+_ARMS_WIDE = 3
 
 Stories = dict[str, list[KillStory]]
 
@@ -39,16 +40,12 @@ def write_kills(view: View, stories: Stories) -> list[str]:
         return []
     lines = ["## The kills, proved from both sides", "", *_count_kills(view, stories)]
     lines += ["", *_PROOF]
-    for title, head, key in (
-        ("By role of the killed node", "role", _role),
-        ("By boundary and step", "boundary, step", _place),
-    ):
-        lines += ["", f"{title}:", "", *_cross_table(head, stories, key)]
-    lines += ["", *_write_sweep(view, stories)]
+    lines += ["", *_write_roles(view, stories), "", *_write_places(view, stories)]
+    shown = _SHOWN if len(stories) <= _ARMS_WIDE else _SHOWN // 2
     for name, kills in stories.items():
         if kills:
-            lines += ["", f"The first {whole(min(len(kills), _SHOWN))} of {whole(len(kills))} in {code(name)}:", ""]
-            lines += _list_kills(kills[:_SHOWN])
+            lines += ["", f"The first {whole(min(len(kills), shown))} of {whole(len(kills))} in {code(name)}:", ""]
+            lines += _list_kills(kills[:shown])
     lines += [
         "",
         "All of them, in the bundle: receipts in `arms/<arm>/receipts/*.json`, exits as `process.exited` in",
@@ -84,38 +81,35 @@ def _count_kills(view: View, stories: Stories) -> list[str]:
     return table(head, rows)
 
 
-def _role(story: KillStory) -> str:
-    return story.kill.role
-
-
-def _place(story: KillStory) -> str:
-    return (
-        f"{story.kill.boundary}, step {story.kill.step_id}" if story.kill.step_id else f"{story.kill.boundary}, no step"
-    )
-
-
-def _cross_table(head: str, stories: Stories, key: object) -> list[str]:
-    """Count proved kills by a property (rows) and arm (columns)."""
-    assert callable(key)
-    counts = {name: Counter(key(story) for story in kills if story.kill.proved) for name, kills in stories.items()}
-    rows = sorted({value for counter in counts.values() for value in counter})
-    if not rows:
-        return ["No kill was proved."]
-    return table([head, *counts], [[row, *(whole(counts[name][row]) for name in counts)] for row in rows])
-
-
-def _write_sweep(view: View, stories: Stories) -> list[str]:
-    """Write which of the boundaries that the engine names were never hit: a list of what this run says nothing of."""
-    named = sorted({str(one) for arm in view.arms for one in _strings(arm.declared.get("boundaries"))})
-    if not named:
-        return []
-    hit = Counter(story.kill.boundary for kills in stories.values() for story in kills if story.kill.proved)
-    silent = [code(name) for name in named if not hit[name]]
-    if not silent:
-        return [f"All {whole(len(named))} boundaries that the engine names were hit."]
-    return [
-        f"Of {whole(len(named))} boundaries that the engine names, this run killed at none of: {', '.join(silent)}."
+def _write_roles(view: View, stories: Stories) -> list[str]:
+    proved = {name: [story.kill for story in kills if story.kill.proved] for name, kills in stories.items()}
+    roles = sorted({kill.role for kills in proved.values() for kill in kills})
+    rows = [
+        [name, *(whole(sum(kill.role == role for kill in kills)) for role in roles)] for name, kills in proved.items()
     ]
+    return table(["proved kills by role of the node", *roles], rows) if roles else ["No kill was proved."]
+
+
+def _write_places(view: View, stories: Stories) -> list[str]:
+    """Write how often each boundary was hit and in which arms, those that the engine names and nobody hit included."""
+    named = {name for arm in view.arms for name in _strings(arm.declared.get("boundaries"))}
+    hits: dict[str, Counter[str]] = defaultdict(Counter)
+    steps: dict[str, Counter[int]] = defaultdict(Counter)
+    for name, kills in stories.items():
+        for story in kills:
+            if story.kill.proved:
+                hits[story.kill.boundary][name] += 1
+                steps[story.kill.boundary][story.kill.step_id] += 1
+    rows = [
+        [
+            code(boundary),
+            whole(hits[boundary].total()),
+            ", ".join(f"step {step} {whole(n)}" for step, n in sorted(steps[boundary].items()) if step) or UNKNOWN,
+            ", ".join(f"{arm} {whole(n)}" for arm, n in hits[boundary].items()) or UNKNOWN,
+        ]
+        for boundary in sorted(named | hits.keys())
+    ]
+    return sheet(["boundary", "proved kills", "by step", "by arm"], rows) if rows else []
 
 
 def _strings(value: object) -> Iterable[str]:
@@ -188,16 +182,24 @@ def _settled(arm: ArmView) -> tuple[int | None, int | None]:
 
 def write_expectations(view: View) -> list[str]:
     """Write the exact counts that an arm promised, beside what was found."""
-    rows = []
-    for arm in view.arms:
-        promised = arm.declared.get("expect")
-        for name, expected in sorted(promised.items()) if isinstance(promised, dict) else ():
-            found = _FOUND.get(name, (name,))
-            rows.append([arm.name, name.replace("_", " "), whole(expected), whole(arm.count(*found))])
-    if not rows:
+    promises = {arm.name: record(arm.declared.get("expect")) for arm in view.arms}
+    names = sorted({name for promised in promises.values() for name in promised})
+    if not names:
         return []
-    intro = f"{counted(len(rows), 'count')} that one kill at a time makes exact:"
-    return ["## Promised counts", "", intro, "", *table(["arm", "count", "promised", "found"], rows, left=2)]
+    rows = [
+        [arm.name, *(_compare(arm, name, promises[arm.name].get(name)) for name in names)]
+        for arm in view.arms
+        if promises[arm.name]
+    ]
+    intro = "Counts that one kill at a time makes exact: found, and promised where that is another number."
+    return ["## Promised counts", "", intro, "", *table(["arm", *(name.replace("_", " ") for name in names)], rows)]
+
+
+def _compare(arm: ArmView, name: str, promised: object) -> str:
+    found = arm.count(*_FOUND.get(name, (name,)))
+    if promised is None:
+        return UNKNOWN
+    return whole(found) if found == promised else f"**{whole(found)}, promised {whole(promised)}**"
 
 
 _FOUND = {

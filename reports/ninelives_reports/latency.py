@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.patheffects import withStroke
 
-from ninelives_reports.canvas import BLUE, GREY, INK, VERMILION, Axes, Figure, draw, tidy
+from ninelives_reports.canvas import BLUE, GREY, INK, VERMILION, Axes, Figure, draw, tidy, withStroke
 from ninelives_reports.load import ArmView
 from ninelives_reports.text import seconds, whole
 from ninelives_rig.percentile import nearest_rank
 
 _FLOOR_S = 1e-4
 _COLUMNS = 2
+_LABEL_SHARE = 0.19
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,16 @@ def draw_latency(waits: Sequence[Waits]) -> bytes:
 
 
 def _limits(waits: Sequence[Waits]) -> tuple[float, float]:
+    """Return the ends of the axis: beyond every sample and TTL, and with room for the labels beside the marks."""
     samples = [max(value, _FLOOR_S) for one in waits for value in (*one.next_effect_s, *one.resume_s)]
     ttls = [one.ttl_s for one in waits if one.ttl_s is not None]
-    middles = [max(nearest_rank(one.next_effect_s, 50), _FLOOR_S) for one in waits if one.next_effect_s]
-    # The label of the smallest p50 needs two thirds of a decade to the left of its mark.
-    return min(min(samples) / 1.6, min(middles, default=math.inf) / 6.5), max([*samples, *ttls]) * 1.9
+    low, high = math.log(min(samples) / 1.6), math.log(max([*samples, *ttls]) * 1.9)
+    left = [math.log(max(nearest_rank(one.next_effect_s, 50), _FLOOR_S)) for one in waits if one.next_effect_s]
+    right = [math.log(max(nearest_rank(one.resume_s, 99), _FLOOR_S)) for one in waits if one.resume_s]
+    for _ in range(8):
+        room = _LABEL_SHARE * (high - low)
+        low, high = min([low, *(mark - room for mark in left)]), max([high, *(mark + room for mark in right)])
+    return math.exp(low), math.exp(high)
 
 
 def _paint_panel(axes: Axes, one: Waits) -> None:

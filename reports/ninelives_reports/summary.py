@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ninelives_reports.load import ArmView, Record, View
+from ninelives_reports.load import ArmView, Record, View, record
 from ninelives_reports.story import class_counts
-from ninelives_reports.text import UNKNOWN, code, counted, fenced, seconds, setting, sheet, table, whole
+from ninelives_reports.text import UNKNOWN, code, counted, fenced, plain, seconds, setting, sheet, table, whole
 
 NEGATIVE_CONTROL = "naive"
 _DUPLICATES = ("against_guarantee", "documented_window", "between_live_workers")
@@ -63,9 +63,9 @@ def _mean_broken(view: View) -> str:
 def _reason(view: View) -> str:
     """Return why the run has the verdict that it has, without the full stop."""
     if view.verdict.get("reason"):
-        return str(view.verdict["reason"]).strip().rstrip(".")
+        return plain(view.verdict["reason"]).rstrip(".")
     gravest = [finding for _, finding in _problems(view) if finding.get("status") == view.status]
-    sentences = [str(finding.get("sentence", "")).strip().rstrip(".") for finding in gravest]
+    sentences = [plain(finding.get("sentence", "")).rstrip(".") for finding in gravest]
     return next(filter(None, sentences), "the verdict gives no reason")
 
 
@@ -82,10 +82,12 @@ def _remarks(view: View) -> list[str]:
     for mark in ("aborted", "broken"):
         if view.manifest.get(mark):
             remarks.append(f"The run did not come to its end ({mark}): {setting(view.manifest[mark])}.")
-    skipped = view.manifest.get("not_applicable")
-    for name, reason in sorted(skipped.items()) if isinstance(skipped, dict) else ():
-        remarks.append(f"Arm {code(name)} was not run with this engine: {setting(reason)}.")
-    remarks += [f"Arm {code(arm.name)} cannot be read: {arm.problem}." for arm in view.arms if arm.problem]
+    skipped: dict[str, list[str]] = {}
+    for name, reason in sorted(record(view.manifest.get("not_applicable")).items()):
+        skipped.setdefault(setting(reason), []).append(code(name))
+    for reason, names in skipped.items():
+        remarks.append(f"Not run with this engine, since {reason}: {', '.join(names)}.")
+    remarks += [f"Arm {code(arm.name)} cannot be read: {plain(arm.problem)}." for arm in view.arms if arm.problem]
     return remarks
 
 
@@ -226,7 +228,7 @@ def write_capacity(arms: Sequence[ArmView]) -> list[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for arm in arms:
         groups.setdefault(_capacity(arm), []).append(arm.name)
-    return sheet(head, [[", ".join(names), *values] for values, names in groups.items()])
+    return sheet(head, [["all" if len(groups) == 1 else ", ".join(names), *row] for row, names in groups.items()])
 
 
 def _capacity(arm: ArmView) -> tuple[str, ...]:

@@ -31,7 +31,12 @@ def setting(value: object) -> str:
         return f"{value:g}"
     if isinstance(value, list | tuple):
         return ", ".join(setting(item) for item in value) or "none"
-    return str(value)
+    return plain(value)
+
+
+def plain(value: object) -> str:
+    """Write a foreign text in one line, so that it can begin no heading, table or block."""
+    return " ".join(str(value).split())
 
 
 def counted(count: int | None, noun: str, plural: str | None = None) -> str:
@@ -41,12 +46,12 @@ def counted(count: int | None, noun: str, plural: str | None = None) -> str:
 
 def cell(value: object) -> str:
     """Make a text fit into one cell of a table."""
-    return " ".join(str(value).split()).replace("|", "\\|")
+    return plain(value).replace("|", "\\|")
 
 
 def code(value: object) -> str:
     """Write a text as code, whatever it holds."""
-    return f"`{' '.join(str(value).split()).replace('`', chr(39))}`"
+    return f"`{plain(value).replace('`', chr(39))}`"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> list[str]:

@@ -8,10 +8,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
-from ninelives_reports.canvas import BLUE, GREEN, GREY, INK, SKY, VERMILION, Axes, Figure, draw, tidy
+from ninelives_reports.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    SAND,
+    SKY,
+    VERMILION,
+    Axes,
+    Figure,
+    Line2D,
+    Patch,
+    draw,
+    tidy,
+)
 from ninelives_reports.load import ArmView
 from ninelives_reports.story import Life, Phase, freezes, lives, read_phases, span
 from ninelives_reports.text import counted, whole
@@ -23,7 +35,7 @@ _STICK_BINS_MAX = 170
 _WIDTHS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
 _LANE_PX = 1115
 _LETTER_PX = 6.6
-_ROLE_COLOURS = {"worker": SKY, "recovery": "#F5C56B"}
+_ROLE_COLOURS = {"worker": SKY, "recovery": SAND}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from ninelives_reports.load import Record, View, load_view, record
 from ninelives_reports.summary import write_arms, write_duplicates, write_latencies, write_problems, write_verdict
 from ninelives_reports.text import counted, join, slug
 from ninelives_reports.timeline import draw_timeline, read_timeline
+from ninelives_rig.evidence.seal import SEAL_NAME
 
+_OURS = re.compile(r"(\d+-.+-)?(latency|timeline-.+)\.png")
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -31,7 +33,7 @@ class Plots:
 
 def write_report(bundle: Path) -> Path:
     """Write ``report.md`` and ``plots/`` into the bundle; see ``ninelives_reports.render``."""
-    view = load_view(bundle)
+    view = load_view(_found(bundle))
     plots = _draw(view)
     _put_plots(bundle / "plots", plots.files)
     return _put(bundle / "report.md", _compose(view, plots, "plots").encode())
@@ -41,11 +43,11 @@ def write_published(bundle: Path, name: str, *, into: Path, others: Sequence[Pat
     """Write ``into/name.md`` and ``into/name/``; see ``ninelives_reports.publish``."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise ValueError(f"{name!r} cannot name a report; use letters, digits, dash and underscore, such as QR2")
-    view = load_view(bundle)
+    view = load_view(_found(bundle))
     plots = _draw(view)
     further, files = [], dict(plots.files)
     for place, other in enumerate(others, 1):
-        one = load_view(other)
+        one = load_view(_found(other))
         prefix = f"{place}-{slug(one.campaign)}-{slug(one.engine)}-"
         drawn = _draw(one, prefix, timelines=False)
         files |= drawn.files
@@ -53,6 +55,13 @@ def write_published(bundle: Path, name: str, *, into: Path, others: Sequence[Pat
     text = _compose(view, plots, name, further)
     _put_plots(into / name, files)
     return _put(into / f"{name}.md", text.encode())
+
+
+def _found(bundle: Path) -> Path:
+    """Return the bundle's path if a run wrote there; a report in any other directory would be litter."""
+    if any((bundle / name).exists() for name in ("manifest.json", SEAL_NAME, "arms")):
+        return bundle
+    raise FileNotFoundError(f"{bundle} is no bundle of evidence; name the directory that the run wrote")
 
 
 def _compose(view: View, plots: Plots, folder: str, further: Sequence[tuple[View, Plots]] = ()) -> str:
@@ -158,7 +167,7 @@ def _put_plots(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write the plots and remove those of an earlier report that this one does not have."""
     folder.mkdir(parents=True, exist_ok=True)
     for stale in sorted(folder.glob("*.png")):
-        if stale.name not in files:
+        if stale.name not in files and _OURS.fullmatch(stale.name):
             stale.unlink()
     for name, content in files.items():
         _put(folder / name, content)

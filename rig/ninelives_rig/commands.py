@@ -25,6 +25,7 @@ from ninelives_rig.refusal import Refused
 from ninelives_rig.verdict import Status
 
 _EVIDENCE = Path("reports/evidence")
+_PUBLISHED = Path("reports/published")
 _FORESEEN = (ClusterError, OutRefused, NodesBroken, Refused)
 
 app = typer.Typer(
@@ -119,13 +120,29 @@ def check_command(
 
 
 @app.command("report")
-def report_command(bundle: Annotated[Path, typer.Argument(help="The directory that a run wrote.")]) -> None:
+def report_command(
+    bundle: Annotated[Path, typer.Argument(help="The directory that a run wrote.")],
+    publish: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Also write reports/published/NAME.md and its plots.")
+    ] = None,
+    beside: Annotated[
+        list[Path] | None, typer.Option("--with", help="With --publish: a further bundle, as a section; repeatable.")
+    ] = None,
+) -> None:
     """Write a bundle's report again, from its files alone."""
     try:
-        importlib.import_module("ninelives_reports").render(bundle)
+        if beside and publish is None:
+            raise Refused("--with adds sections to a published report; give --publish NAME too")
+        reports = importlib.import_module("ninelives_reports")
+        written = [reports.render(bundle)]
+        if publish is not None:
+            written.append(reports.publish(bundle, publish, into=_PUBLISHED, others=beside or ()))
+    except (FileNotFoundError, ValueError) as error:
+        _fail(Refused(str(error)))
     except Exception as error:
         _fail(error)
-    typer.echo(f"report: {bundle / 'report.md'}")
+    for path in written:
+        typer.echo(f"report: {path}")
 
 
 @app.command("sabotage", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
