@@ -9,6 +9,7 @@ from ninelives_reports.story import class_counts
 from ninelives_reports.text import UNKNOWN, code, counted, fenced, plain, seconds, setting, sheet, table, whole
 
 NEGATIVE_CONTROL = "naive"
+_TOP = "##"
 _DUPLICATES = ("against_guarantee", "documented_window", "between_live_workers")
 _PERCENTILES = ("p50", "p95", "p99", "max")
 
@@ -76,7 +77,7 @@ def _remarks(view: View) -> list[str]:
     if weak:
         remarks.append(f"**Weak durability.** The server may lose acknowledged commits: {setting(weak)}.")
     if view.manifest.get("dirty"):
-        remarks.append("The checkout held uncommitted changes, so that the commit below does not name the whole code.")
+        remarks.append("The checkout held uncommitted changes, so that its commit does not name the whole code.")
     if view.judged_here:
         remarks.append("The bundle had no verdict of its own; it was judged for this report.")
     for mark in ("aborted", "broken"):
@@ -110,7 +111,7 @@ def write_problems(view: View) -> list[str]:
     return ["## What decided it", "", *lines] if lines else []
 
 
-def write_arms(view: View, level: str = "##") -> list[str]:
+def write_arms(view: View, level: str = _TOP) -> list[str]:
     """Write the table of the arms."""
     head = ["arm", "effect", "kill position", "verdict", "flows", "completed", "lost", "never opened", "orphan effects"]
     head += ["kills proved", "flows recovered", "takeovers"]
@@ -132,7 +133,7 @@ def write_arms(view: View, level: str = "##") -> list[str]:
     return [f"{level} Arms", "", *table(head, rows, left=4)]
 
 
-def write_duplicates(view: View, level: str = "##") -> list[str]:
+def write_duplicates(view: View, level: str = _TOP) -> list[str]:
     """Write the classes of duplicates and the sum that must close."""
     if not view.arms:
         return []
@@ -145,12 +146,8 @@ def write_duplicates(view: View, level: str = "##") -> list[str]:
         rate = f"{window / proved:.2f}" if proved and window is not None else UNKNOWN
         rows.append([arm.name, *map(whole, counts), whole(arm.count("zombie_effects")), rate])
     lines += table(head, rows)
-    lines += [
-        "",
-        *_CLASSES,
-        "",
-        "Completed steps and everything classified must be exactly the effects that were seen:",
-    ]
+    lines += ["", *_CLASSES] if level == _TOP else []
+    lines += ["", "Completed steps and everything classified must be exactly the effects that were seen:"]
     return [*lines, "", *fenced(line for arm in view.arms for line in _sum_lines(arm))]
 
 
@@ -196,7 +193,7 @@ def _unfinished(arm: ArmView) -> int:
     return int((~own["instance_id"].map(arm.facts.states).eq("Completed")).sum())
 
 
-def write_latencies(view: View, takeovers: dict[str, Record], level: str = "##") -> list[str]:
+def write_latencies(view: View, takeovers: dict[str, Record], level: str = _TOP) -> list[str]:
     """Write how long abandoned flows waited, with the settings that this depends on."""
     if not view.arms:
         return []
@@ -209,8 +206,8 @@ def write_latencies(view: View, takeovers: dict[str, Record], level: str = "##")
             shown = [UNKNOWN if not of.get("n") else seconds(of.get(name)) for name in _PERCENTILES]
             rows.append([arm.name, name, whole(of.get("n", 0)), *shown])
     lines += table(["arm", "from the kill to", "n", *_PERCENTILES], rows, left=2)
-    lines += ["", *_MEASURES, "", *write_capacity(view.arms)]
-    return lines
+    lines += ["", *_MEASURES] if level == _TOP else []
+    return [*lines, "", *write_capacity(view.arms)]
 
 
 _MEASURES = (

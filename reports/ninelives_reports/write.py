@@ -14,7 +14,7 @@ from ninelives_reports.kills import read_stories, summarize_takeovers, write_exp
 from ninelives_reports.latency import Waits, draw_latency, read_waits
 from ninelives_reports.load import Record, View, load_view, record
 from ninelives_reports.summary import write_arms, write_duplicates, write_latencies, write_problems, write_verdict
-from ninelives_reports.text import counted, join, slug
+from ninelives_reports.text import counted, join, setting, slug
 from ninelives_reports.timeline import draw_timeline, read_timeline
 from ninelives_rig.evidence.seal import SEAL_NAME
 
@@ -112,6 +112,7 @@ def _write_further(view: View, plots: Plots, folder: str) -> list[str]:
         ),
         "seal": view.seal or "none",
         "seed": view.seed,
+        "commit": setting(view.manifest.get("commit")),
     }
     text = Template((_TEMPLATES / "further.md").read_text(encoding="utf-8")).substitute(parts)
     return text.rstrip("\n").split("\n")

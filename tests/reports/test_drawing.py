@@ -9,6 +9,7 @@ import random
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.text import Text
 from tests.checkers.make_bundle import Story
+from tests.checkers.test_speed import large_story
 from tests.reports.bundles import PICTURE, judged, qr2
 
 from ninelives_reports import canvas, latency, render, timeline
@@ -198,3 +200,11 @@ def test_any_number_of_arms_can_be_drawn(count: int) -> None:
 def test_an_empty_timeline_can_be_drawn() -> None:
     lane = Lane("worker-1", "worker", ((0.0, 0.0),), (), (), ())
     assert len(draw_timeline(Timeline("a", 1e-9, (lane,), (), 0, ()))) > 5000
+
+
+@pytest.mark.slow
+def test_two_arms_of_ten_thousand_flows_are_reported_in_seconds(tmp_path: Path) -> None:
+    root = judged(tmp_path / "bundle", large_story("before-commit"), large_story("after-commit"))
+    begun = time.process_time()
+    render(root)
+    assert time.process_time() - begun < 15.0
