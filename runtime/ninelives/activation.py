@@ -64,6 +64,9 @@ class Host(Protocol):
     def submit(self, row: Row) -> None:
         """Queue a row for the instance's lane."""
 
+    def progressed(self, activation: Activation) -> None:
+        """Take note that a commit of this activation went in."""
+
 
 class Activation:
     """One lease of one instance, from its claim to its end, rest, release or loss."""
@@ -294,6 +297,7 @@ class Activation:
         reached(
             Boundary.JOURNAL_COMMITTED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token
         )
+        self._host.progressed(self)
         if row.finish is not None:
             return self._over(row.finish.decode(), row.finish_result)
         if row.observed_pause:

@@ -82,7 +82,7 @@ class Client:
         settings: Settings | None = None,
         overrides: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.dsn = dsn
+        self.dsn = dsn.strip()
         self.schema = schema
         self.settings = settings or Settings()
         self._queries = queries.load(schema, overrides)

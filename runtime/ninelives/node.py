@@ -19,15 +19,17 @@ from ninelives.boundaries import Boundary, reached
 from ninelives.client import SINGLE, Client, Handle
 from ninelives.errors import NinelivesError, StoreUnavailable
 from ninelives.flow import Flow
+from ninelives.migrate import require_schema
 from ninelives.outstanding import Outstanding
 from ninelives.plan import Plan
 from ninelives.registry import Registry
 from ninelives.session import Session
 from ninelives.settings import Settings
+from ninelives.store.claims import Limits
 from ninelives.store.rows import Claimed, Release, Start
 from ninelives.transactions import Connection, Transactions
 from ninelives.watch import Watch
-from ninelives.wire import Wire
+from ninelives.wire import SESSION_SETTINGS_DURABLE, Wire
 
 log = logging.getLogger("ninelives.node")
 
@@ -67,6 +69,7 @@ class Node(Client):
         self._saturated = False
         self._leaving = False
         self._renewing = False
+        self._suspect: Activation | None = None
         self._stop = asyncio.Event()
         self._due = asyncio.Event()
         self.takeovers = 0
@@ -77,6 +80,7 @@ class Node(Client):
     async def open(self) -> None:
         """Check, connect, open a session, register the plans, and begin to watch and to claim."""
         self._loop = asyncio.get_running_loop()
+        await asyncio.to_thread(require_schema, self.dsn, self.schema)
         self._session = await self._open_session()
         try:
             await super().open()
@@ -216,7 +220,9 @@ class Node(Client):
         recovery_limit = max(0, min(RECOVERY_ROWS_MAX, self._room + self.settings.recovery_in_flight_max))
         with self._outstanding.claim():
             session_id = self.session_id
-            taken = await self.control.claim(session_id, list(self._plans), limit, recovery_limit)
+            suspicious = self.settings.suspicious_claims
+            limits = Limits(limit, recovery_limit, suspicious, int(self._suspect is None))
+            taken = await self.control.claim(session_id, list(self._plans), limits)
             if session_id != self.session_id:
                 return False
             for claimed in taken or ():
@@ -228,6 +234,8 @@ class Node(Client):
     def _activate(self, claimed: Claimed) -> None:
         activation = Activation(self, self._plans[claimed.plan_id], claimed)
         self._activations[claimed.instance_id] = activation
+        if claimed.claims > self.settings.suspicious_claims:
+            self._suspect = activation
         task = self._loop.create_task(self._run(activation))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -243,12 +251,19 @@ class Node(Client):
             await self._give_back(activation)
         finally:
             activation.closed.set()
+        self.progressed(activation)
         self.finished += activation.ended is not None
         key = activation.instance_id.bytes
         if self._activations.get(key) is activation:
             del self._activations[key]
         if self._saturated and self._room > 0:
             self._saturated = False
+            self._due.set()
+
+    def progressed(self, activation: Activation) -> None:
+        """A suspect that commits is none; the next one may be claimed."""
+        if activation is self._suspect:
+            self._suspect = None
             self._due.set()
 
     async def _give_back(self, activation: Activation) -> None:
@@ -313,7 +328,7 @@ class Node(Client):
         self._renewing = False
         for lane in self._lanes:
             lane.renew_connection()
-        self.control.close()
+        self.control.renew_connection()
         self._due.set()
 
     def _on_death(self, session_id: int) -> None:
@@ -337,14 +352,17 @@ class Node(Client):
 
     async def _open_transaction(self) -> Connection:
         try:
-            return await psycopg.AsyncConnection[tuple[object, ...]].connect(
+            connection = await psycopg.AsyncConnection[tuple[object, ...]].connect(
                 self.dsn,
                 application_name=self._application_name(),
                 connect_timeout=self.settings.connect_timeout_s,
                 cursor_factory=psycopg.AsyncRawCursor,
             )
+            await connection.execute(SESSION_SETTINGS_DURABLE.encode())
+            await connection.commit()
         except psycopg.OperationalError as error:
             raise StoreUnavailable(str(error).strip()) from error
+        return connection
 
 
 def _born(row: Start) -> Claimed:

@@ -64,6 +64,11 @@ class Settings:
         return self.ttl_s / 3
 
     @property
+    def suspicious_claims(self) -> int:
+        """From how many claims without a commit on an instance is taken alone."""
+        return max(1, self.claims_max // 3)
+
+    @property
     def ttl_ms(self) -> int:
         """The TTL in milliseconds, as the store takes it."""
         return round(self.ttl_s * 1000)

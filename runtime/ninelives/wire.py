@@ -237,10 +237,15 @@ class Wire:
 
 
 SERVER_VERSION_MIN: Final = 150000
+SESSION_SETTINGS_DURABLE: Final = (
+    "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'"
+)
+"""An acknowledged commit is on disk, whatever the role's or database's default says; stronger settings stay."""
+
 SESSION_SETTINGS: Final = (
     "set plan_cache_mode = force_generic_plan",
     "set enable_seqscan = off",
-    "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
+    SESSION_SETTINGS_DURABLE,
     "set idle_in_transaction_session_timeout = '10s'",
     "set statement_timeout = '30s'",
     "set lock_timeout = '10s'",

@@ -101,8 +101,9 @@ def test_the_deadline_passes_while_no_node_runs(store_dsn: str, tmp_path: Path, 
             given = {"log": str(tmp_path / "log")}
             if flow is PARKED:
                 async with make_node(store_dsn, FLOWS) as node:
-                    handle = await node.start(flow, given)
-                    await until_parked(store_dsn, handle.instance_id)
+                    parked = await node.start(flow, given)
+                    await until_parked(store_dsn, parked.instance_id)
+                handle = client.handle(parked.instance_id)
             else:
                 handle = await client.start(flow, given)
             # The rest of the deadline is taken off in the database instead of being slept through.

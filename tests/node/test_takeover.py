@@ -191,7 +191,6 @@ def test_an_instance_that_kills_its_node_ends_after_exactly_three_claims(
     run(poison_and_others(store_dsn, given, bystanders=0, later=20))
 
 
-@pytest.mark.xfail(strict=True, reason="bystanders of a poison instance use up their claims with it")
 def test_what_is_claimed_together_with_a_poison_instance_is_not_failed_with_it(
     store_dsn: str, given: dict[str, Any]
 ) -> None:

@@ -16,6 +16,7 @@ import psycopg
 
 from ninelives import queries
 from ninelives.client import BATCHED, SINGLE
+from ninelives.store.claims import Limits
 from ninelives.store.control import Control
 from ninelives.store.lane import Lane
 from ninelives.store.rows import Claimed, Finish, Intend, Park, Release, Row, Start, StepCommit
@@ -99,7 +100,8 @@ class Door:
         return made
 
     async def claim(self, limit: int = 10, recovery_limit: int = 10, plans: Sequence[int] = ()) -> list[Claimed]:
-        taken = await self.control.claim(self.session_id, list(plans) or [self.plan_id], limit, recovery_limit)
+        limits = Limits(limit, recovery_limit, suspicious_claims=1_000_000, suspects=1)
+        taken = await self.control.claim(self.session_id, list(plans) or [self.plan_id], limits)
         assert taken is not None
         return taken
 

@@ -31,7 +31,7 @@ _SQL = re.compile(
 )
 
 # Settings of a connection touch no rows, so there is nothing to lock or to guard; SET is not looked for either.
-_SETTINGS = "SESSION_SETTINGS"
+_SETTINGS = ("SESSION_SETTINGS", "SESSION_SETTINGS_DURABLE")
 
 
 def find_sql(module: str, tree: ast.AST) -> list[str]:
@@ -39,7 +39,7 @@ def find_sql(module: str, tree: ast.AST) -> list[str]:
     settings = {
         id(part)
         for node in ast.walk(tree)
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == _SETTINGS
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) in _SETTINGS
         for part in ast.walk(node)
     }
     return [

@@ -1,7 +1,8 @@
 """The mutants that change the order or the meaning of what a node, a client or the rig does, as edits of functions.
 
-Slowness is no mutant: it holds up a place where any machine may be slow, so that a short scenario meets a race that
-would otherwise take hours. A scenario that needs it is run with it first without its mutant, and has to pass.
+Slowness is no mutant: it holds up a place where any machine may be slow, or lets a node take less at once, so that a
+short scenario meets a race that would otherwise take hours. A scenario that needs it is run with it first without its
+mutant, and has to pass.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _EARLY_GUARDED = """    results = await self._ask([guard, (b"wake", (instance_id
 _EARLY_BARE = """    results = await self._ask([(b"signal_early", values)])
     return _text(results[0], 0, 0)
 """
-_CLAIM = "taken = await self.control.claim(session_id, list(self._plans), limit, recovery_limit)\n"
+_CLAIM = "taken = await self.control.claim(session_id, list(self._plans), limits)\n"
 _HELPERS = "__import__('ninelives_rig.sabotage.helpers', fromlist=['helpers'])"
 
 _NO_AUDIT = (CodeEdit(f"{_NODE}._audit_loop", "for instance_id, token in ripe:", "for instance_id, token in ():"),)
@@ -128,7 +129,11 @@ CODE_MUTANTS: Mapping[str, tuple[Edit, ...]] = {
 
 SLOWNESS: Mapping[str, tuple[Edit, ...]] = {
     "slow-claim": (CodeEdit(f"{_NODE}._claim", _CLAIM, f"await asyncio.sleep(0.6)\n        {_CLAIM}"),),
-    "few-takeovers": (CodeEdit(f"{_NODE}._claim", "min(RECOVERY_ROWS_MAX, ", "min(3, "),),
+    "few-takeovers": (
+        CodeEdit(f"{_NODE}._claim", "min(RECOVERY_ROWS_MAX, ", "min(3, "),
+        CodeEdit(f"{_NODE}._claim", "and (limit == 0 or len(taken) >= limit)", "and len(taken) >= limit > 0"),
+    ),
+    "slow-lane": (CodeEdit(f"{_LANE}.submit", "call_soon(self._flush)", "call_later(0.15, self._flush)"),),
     "slow-park": (
         CodeEdit(
             f"{_ACTIVATION}._rest",

@@ -1,7 +1,8 @@
 -- name: claim
 -- purpose: take due wakes and the wakes of dead sessions, mint tokens, raise fences; leave the ids for the reads behind it
 -- locks: wakes (SKIP LOCKED), instances in id order, leases
--- guard: due, re-checked under the lock; a plan that this node carries; own session alive; returns only what the UPDATE returned
+-- guard: due, re-checked under the lock; a plan that this node carries; own session alive; returns only what the UPDATE
+--  returned; what was often claimed without a commit is taken one at a time, so that poison takes nobody with it
 with alive as materialized (
     select 1 from ninelives.node_session
      where session_id = $1 and dead_at is null and expires_at > clock_timestamp()
@@ -19,9 +20,14 @@ with alive as materialized (
      order by d.run_at limit $3
 ), taken as materialized (
     select instance_id from orphaned union select instance_id from due
+), suspect as materialized (
+    select i.instance_id from ninelives.flow_instance i
+     where i.instance_id in (select t.instance_id from taken t) and i.claims >= $5
+     order by i.claims limit $6
 ), locked as materialized (
     select i.instance_id from ninelives.flow_instance i
      where i.instance_id in (select t.instance_id from taken t)
+       and (i.claims < $5 or i.instance_id in (select s.instance_id from suspect s))
      order by i.instance_id for no key update
 ), raised as (
     update ninelives.flow_instance i

@@ -4,21 +4,45 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from psycopg.pq.abc import PGresult
 
-from ninelives.packing import int4_array, int8, read_int
+from ninelives.packing import int4, int4_array, int8, read_int
 from ninelives.store.rows import Claimed, IntentRead, SignalRead, StepRead
 from ninelives.wire import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one claim may take: due instances, those of dead sessions, and among them suspects.
+
+    A suspect has been claimed ``suspicious_claims`` times or more without a commit: it may be what ends its nodes.
+    """
+
+    due: int
+    orphaned: int
+    suspicious_claims: int
+    suspects: int
+
 
 _READS: tuple[Statement, ...] = ((b"read_steps", ()), (b"read_signals", ()), (b"read_intents", ()))
 
 
-def claim(session_id: int, plan_ids: Sequence[int], limit: int, recovery_limit: int) -> list[Statement]:
-    """Take up to ``limit`` due instances and up to ``recovery_limit`` of dead sessions, and read them."""
-    taking = (b"claim", (int8(session_id), int4_array(plan_ids), int8(limit), int8(recovery_limit)))
+def claim(session_id: int, plan_ids: Sequence[int], limits: Limits) -> list[Statement]:
+    """Take what is due and what dead sessions held, within ``limits``, and read it."""
+    taking = (
+        b"claim",
+        (
+            int8(session_id),
+            int4_array(plan_ids),
+            int8(limits.due),
+            int8(limits.orphaned),
+            int4(limits.suspicious_claims),
+            int8(limits.suspects),
+        ),
+    )
     return [taking, *_READS]
 
 

@@ -32,22 +32,33 @@ class Control:
         self._channel = channel.encode()
         self._wire: Wire | None = None
         self._opening = asyncio.Lock()
+        self._closed = False
         self.on_notify: Callable[[], None] | None = None
 
     async def open(self) -> Wire:
         """Return the open connection, opening it where needed; raises ``StoreUnavailable``."""
         async with self._opening:
+            if self._closed:
+                raise StoreUnavailable("this client or node is closed; open a new one")
             if self._wire is None or self._wire.lost:
                 self._wire = await self._connect()
+                if self._closed:
+                    self._wire.close()
+                    raise StoreUnavailable("this client or node was closed; open a new one")
                 self._wire.on_notify = self.on_notify
                 if self.on_notify is not None:
                     self.on_notify()
             return self._wire
 
-    def close(self) -> None:
-        """Close the connection."""
+    def renew_connection(self) -> None:
+        """Leave the present connection for a new one, under the present session's name."""
         if self._wire is not None:
             self._wire.close()
+
+    def close(self) -> None:
+        """Close the connection for good."""
+        self._closed = True
+        self.renew_connection()
 
     @property
     def lost(self) -> bool:
@@ -55,7 +66,7 @@ class Control:
         return self._wire is None or self._wire.lost
 
     async def claim(
-        self, session_id: int, plan_ids: Sequence[int], limit: int, recovery_limit: int
+        self, session_id: int, plan_ids: Sequence[int], limits: claims.Limits
     ) -> list[Claimed] | None:
         """Claim and read in one flush; ``None`` when the answer was lost or refused (the audit repairs that)."""
         try:
@@ -63,7 +74,7 @@ class Control:
         except StoreUnavailable as error:
             log.info("no claim: %s", error)
             return None
-        answer = await wire.ask(claims.claim(session_id, plan_ids, limit, recovery_limit))
+        answer = await wire.ask(claims.claim(session_id, plan_ids, limits))
         if isinstance(answer, list):
             return claims.claimed(answer)
         log.info("claim not answered: %s", answer.message)
@@ -161,6 +172,8 @@ class Control:
             try:
                 got = await (await self.open()).ask(statements)
             except StoreUnavailable as error:
+                if self._closed:
+                    raise
                 got = Lost(str(error))
             if isinstance(got, list):
                 return got
