@@ -66,7 +66,7 @@ class Settings:
     @property
     def suspicious_claims(self) -> int:
         """From how many claims without a commit on an instance is taken alone."""
-        return max(1, self.claims_max // 3)
+        return max(1, self.claims_max * 2 // 3)
 
     @property
     def ttl_ms(self) -> int:
