@@ -48,3 +48,9 @@ def heartbeat_of_the_dead(story: Story) -> None:
 @told("disturbances.missing", UNSURE, buried)
 def fault_that_never_happened(story: Story) -> None:
     story.spec["disturbances"] = {"bury": 2}
+
+
+@told("fencing.zombie_went_on acknowledged.effect_before_commit", FAIL, buried)
+def buried_node_that_went_on_after_one_refusal(story: Story) -> None:
+    late = next(line for line in story.witness if line["step_id"] == 2 and line["token"] == 1)
+    late["step_id"] = 3

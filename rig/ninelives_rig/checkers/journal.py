@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from ninelives_rig.checkers.base import Checker, Problems
-from ninelives_rig.checkers.facts import ATTEMPT_KEY, Facts
+from ninelives_rig.checkers.facts import ATTEMPT_KEY, STEP_KEY, Facts
+from ninelives_rig.checkers.outcome import step_in_front
 from ninelives_rig.evidence.bundle import ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
@@ -31,15 +32,26 @@ def check_fencing(facts: Facts) -> list[Finding]:
     problems.add_rows("stale_effect", Status.FAIL, "{n} effects happened under a stale token.", late, columns)
     zombies = table[table["zombie"].astype(bool)]
     steps = zombies.groupby(["pid", "instance_id", "scope"])["step_id"].transform("nunique")
+    passed = _passed_a_refusal(facts, zombies)
     problems.add_rows(
         "zombie_went_on",
         Status.FAIL,
         "{n} effects are of nodes that went on after a refusal.",
-        zombies[steps > 1],
+        zombies[(steps > 1) | passed],
         columns,
     )
     _check_ends(facts, problems)
     return problems.found
+
+
+def _passed_a_refusal(facts: Facts, zombies: pd.DataFrame) -> pd.Series[bool]:
+    """Mark effects of a zombie whose step in front was committed by a later holder: its own commit was refused."""
+    in_front = step_in_front(facts) if facts.spec.sequential else {}
+    tokens = facts.successes.set_index(STEP_KEY)["token"].groupby(level=STEP_KEY).max()
+    before = zombies["step_id"].map(lambda step_id: in_front.get(step_id, 0))
+    keys = zip(zombies["instance_id"], zombies["scope"], before, strict=True)
+    marks = [tokens.get(key, 0) > token for key, token in zip(keys, zombies["token"], strict=True)]
+    return pd.Series(marks, index=zombies.index, dtype="bool")
 
 
 def _check_ends(facts: Facts, problems: Problems) -> None:

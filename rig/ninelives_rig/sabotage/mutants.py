@@ -63,7 +63,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "all rows of a batch share one verdict",
         "I1 M25",
         "burials-in-part",
-        "acknowledged",
+        "fencing",
     ),
     Mutant(
         "claim-after-read",

@@ -26,9 +26,9 @@ class Scenario:
         return self.arm.name
 
 
-def _workload(name: str, effect: str = "idempotent", service_s: float = 0.05, lead_s: float = 0.0) -> Workload:
-    steps = (StepSpec(step, effect, service_s, lead_s=lead_s) for step in ("one", "two", "three"))
-    return Workload(f"sabotage.{name}", tuple(steps))
+def _workload(name: str, effect: str = "idempotent", service_s: float = 0.05, steps: int = 3) -> Workload:
+    names = ("one", "two", "three", "four", "five", "six")[:steps]
+    return Workload(f"sabotage.{name}", tuple(StepSpec(step, effect, service_s) for step in names))
 
 
 def _arm(name: str, **changes: object) -> Arm:
@@ -68,22 +68,28 @@ def _one_by_one(name: str, effect: str, position: str, **changes: object) -> Arm
     )
 
 
-def _burial(name: str, effect: str = "idempotent", lead_s: float = 0.0) -> Arm:
-    """Two workers are declared dead while they live, with flows of about a second in their hands."""
+def _burial(name: str, effect: str = "idempotent", workload: Workload | None = None) -> Arm:
+    """Workers are declared dead while they live, four times, each time with flows of over a second in their hands."""
+    workload = workload or _workload(name, effect, 0.25, steps=6)
+    rows = 72 * len(workload.steps)
     return _arm(
         name,
-        workload=_workload(name, effect, 0.4, lead_s),
+        workload=workload,
         effect=effect,
         kill_plans=_EARLY_KILL,
-        flows=48,
+        flows=72,
         kills=1,
-        ttl_s=_BURIAL_TTL_S,
-        disturbances=(Disturbance("bury", 0.1), Disturbance("bury", 0.4)),
         in_flight=6,
         flows_max=12,
+        coordinator_share=0.25,
+        ttl_s=_BURIAL_TTL_S,
+        disturbances=tuple(Disturbance("bury", at_rows=rows * twentieths // 20) for twentieths in (1, 4, 8, 12)),
     )
 
 
+_PROBED = Workload(
+    "sabotage.probed", tuple(StepSpec(name, "at_most_once", 0.1, lead_s=0.6) for name in ("one", "two", "three"))
+)
 _WAIT = Workload(
     "sabotage.wait", (StepSpec("one", service_s=0.4), StepSpec("go", kind="signal"), StepSpec("three", service_s=0.05))
 )
@@ -93,6 +99,7 @@ _PATIENT = Workload(
 _SLOW_RETRY = Workload(
     "sabotage.slow_retry", (StepSpec("one"), StepSpec("two", lead_s=5.5, failures=1, retry_delay_s=1.3))
 )
+_ONE_BURIAL = (Disturbance("bury"),)
 _LOSSY = {"kill_plans": _EARLY_KILL, "kills": 1}
 _CLAIMED = {"workers": 0, "recovery_nodes": 2, "coordinator_share": 1.0}
 
@@ -114,10 +121,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
     ),
     Scenario(_burial("burials")),
-    Scenario(_arm("heartbeats", workload=_workload("heartbeats", service_s=0.4), disturbances=(Disturbance("bury"),))),
+    Scenario(_arm("heartbeats", workload=_workload("heartbeats", "idempotent", 0.4), disturbances=_ONE_BURIAL)),
     Scenario(_burial("burials-slow-claim"), ("slow-claim",)),
-    Scenario(_burial("burials-in-part"), ("few-takeovers",)),
-    Scenario(_burial("burials-in-doubt", "at_most_once", 0.6)),
+    Scenario(replace(_burial("burials-in-part"), in_flight=12), ("few-takeovers", "slow-lane")),
+    Scenario(_burial("burials-in-doubt", "at_most_once", _PROBED)),
     Scenario(_burial("burials-in-transaction", "transactional")),
     Scenario(_arm("rests", workload=_PATIENT)),
     Scenario(
@@ -157,7 +164,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         _arm(
             "pauses",
-            workload=_workload("pauses", service_s=0.4),
+            workload=_workload("pauses", "idempotent", 0.4),
             kills=1,
             operations=Operations(pause_share=0.5, pause_s=1.6),
         )
