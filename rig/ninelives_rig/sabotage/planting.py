@@ -53,30 +53,37 @@ Edit = SqlEdit | CodeEdit
 
 
 class Plot:
-    """The edits of one process, made one behind the other and put in place together."""
+    """The edits of one process, made one behind the other and put in place together.
+
+    ``blocks`` and ``sources`` hold the edited statements and functions by name.
+    """
 
     def __init__(self) -> None:
-        self._blocks: dict[str, str] = {}
-        self._sources: dict[str, str] = {}
+        self.blocks: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
 
     def add(self, edit: Edit) -> None:
         """Make one edit; raises ``EditRefused``."""
         if isinstance(edit, SqlEdit):
-            self._blocks[edit.block] = _replaced(edit, self._blocks.get(edit.block) or _statement(edit.block))
+            self.blocks[edit.block] = _replaced(edit, self.blocks.get(edit.block) or _statement(edit.block))
         else:
-            source = self._sources.get(edit.function) or _source(edit.function)
-            self._sources[edit.function] = _replaced(edit, source)
+            source = self.sources.get(edit.function) or _source(edit.function)
+            self.sources[edit.function] = _replaced(edit, source)
+
+    def original(self, block: str) -> str:
+        """Return a block as it stands in the runtime."""
+        return _statement(block)
 
     def put_in_place(self) -> None:
         """Let this process run the edited runtime from now on."""
-        for function, source in self._sources.items():
+        for function, source in self.sources.items():
             module, holder, name = _find(function)
             made: dict[str, Any] = {}
             code = compile(f"from __future__ import annotations\n{source}", f"<sabotage of {function}>", "exec")
             exec(code, module.__dict__, made)
             setattr(holder, name, made[name])
-        if self._blocks:
-            _override_blocks(dict(self._blocks))
+        if self.blocks:
+            _override_blocks(dict(self.blocks))
 
 
 def plant(names: Iterable[str]) -> None:
