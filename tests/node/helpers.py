@@ -102,12 +102,13 @@ class Child:
 @contextmanager
 def child(dsn: str, carried: Iterable[str] = (), probe: Path | None = None, **settings: Any) -> Iterator[Child]:
     """Run a node in a process of its own; it is killed at the end if the test has not ended it."""
+    path = os.pathsep.join([str(TOP), os.environ.get("PYTHONPATH", "")])
     wanted = {"flows": list(carried), "settings": {**QUICK, **settings}}
     process = subprocess.Popen(
         [sys.executable, str(CHILD), dsn, json.dumps(wanted)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(TOP), "NINELIVES_TEST_PROBE": str(probe)},
+        env={**os.environ, "PYTHONPATH": path, "NINELIVES_TEST_PROBE": str(probe)},
     )
     try:
         assert process.stdout is not None

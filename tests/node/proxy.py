@@ -83,12 +83,11 @@ class Proxy:
         self._loop.run_forever()
         assert self._server is not None
         self._server.close()
-        for pair in list(self._open):
-            pair.close()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        # Closed and not cancelled: a cancelled acceptor makes asyncio's streams complain.
+        while tasks := asyncio.all_tasks(self._loop):
+            for pair in list(self._open):
+                pair.close()
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=0.1))
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 

@@ -45,7 +45,7 @@ FLOWS = [ENDLESS, LATER, MUCH_LATER, PARKED, NEVER_RUN]
 
 
 async def times_out(dsn: str, handle: Handle) -> None:
-    """Expect the end by the deadline, not before it."""
+    """Expect the end at the deadline, or when the next attempt (0.05 s away) would come after it."""
     with pytest.raises(InstanceFailed) as caught:
         await handle.result(20)
     assert (caught.value.state, caught.value.error["code"]) == ("TimedOut", "flow.deadline_passed")
@@ -55,7 +55,7 @@ async def times_out(dsn: str, handle: Handle) -> None:
         " from ninelives.flow_instance where instance_id = %s"
     )
     ((late_s, allowed_s),) = sql(dsn, query, handle.instance_id)
-    assert -0.01 < late_s < 5.0
+    assert -0.1 < late_s < 5.0
     assert DEADLINE_S <= allowed_s < DEADLINE_S + 1.0
     assert instance(dsn, handle.instance_id)["wake"] is False
 
