@@ -100,7 +100,7 @@ class Client:
 
     async def open(self) -> None:
         """Check the schema and connect; raises ``SchemaMissing``, ``SchemaTooNew`` or ``StoreUnavailable``."""
-        await asyncio.to_thread(require_schema, self.dsn, self.schema)
+        await self._check_schema()
         self.control = Control(self._open_single, start_lock=self._start_lock, channel=self._channel)
         try:
             await self.control.open()
@@ -248,6 +248,9 @@ class Client:
         """Queue a row on the lane of its instance, so that an instance's writes keep their order."""
         lanes = self._lanes
         lanes[row.instance_id[15] % len(lanes)].submit(row)
+
+    async def _check_schema(self) -> None:
+        await asyncio.to_thread(require_schema, self.dsn, self.schema)
 
     def _application_name(self) -> str:
         return "ninelives client"

@@ -80,7 +80,6 @@ class Node(Client):
     async def open(self) -> None:
         """Check, connect, open a session, register the plans, and begin to watch and to claim."""
         self._loop = asyncio.get_running_loop()
-        await asyncio.to_thread(require_schema, self.dsn, self.schema)
         self._session = await self._open_session()
         try:
             await super().open()
@@ -298,7 +297,10 @@ class Node(Client):
     # -- sessions
 
     async def _open_session(self) -> Session:
-        session = Session(self.dsn, self._queries, self.name, self.settings, self._on_session_lost)
+        session = Session(
+            self.dsn, self._queries, self.name, self.settings, self._on_session_lost,
+            check=lambda connection: require_schema(connection, self.schema),
+        )  # fmt: skip
         await asyncio.to_thread(session.open)
         reached(Boundary.SESSION_OPENED, None, "", 0, 0, 0)
         return session
@@ -342,6 +344,9 @@ class Node(Client):
 
     def _lane_session(self) -> int:
         return self.session_id
+
+    async def _check_schema(self) -> None:
+        """The session has checked it, on its own connection."""
 
     async def _open_lanes(self, count: int) -> None:
         self.control.on_notify = self._due.set

@@ -34,11 +34,18 @@ class Session:
     """One incarnation of a node, from opening to loss or close; never revived, never reused.
 
     ``on_lost`` is called in the session's thread when the session is dead, expired or cut off. The server's clock is
-    known through ``clock_us``: the last heartbeat's answer plus what the monotonic clock counted since.
+    known through ``clock_us``: the last heartbeat's answer plus what the monotonic clock counted since. ``check`` is
+    called with the connection before the session is opened on it, and may refuse.
     """
 
     def __init__(
-        self, dsn: str, queries: Mapping[str, str], name: str, settings: Settings, on_lost: Callable[[Session], None]
+        self,
+        dsn: str,
+        queries: Mapping[str, str],
+        name: str,
+        settings: Settings,
+        on_lost: Callable[[Session], None],
+        check: Callable[[psycopg.Connection[tuple[object, ...]]], object] | None = None,
     ) -> None:
         self.session_id = secrets.randbits(63) or 1
         self._dsn = dsn
@@ -46,6 +53,7 @@ class Session:
         self._name = name
         self._settings = settings
         self._on_lost = on_lost
+        self._check = check
         self._stop = threading.Event()
         self._stopper: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -77,6 +85,8 @@ class Session:
             raise StoreUnavailable(str(error).strip()) from error
         try:
             connection.execute("set statement_timeout = '10s'")
+            if self._check is not None:
+                self._check(connection)
             taken = connection.execute(self._queries["session_lock"].encode(), [self.session_id]).fetchone()
             if taken is None or taken[0] is not True:
                 raise StoreUnavailable(f"the lock of session {self.session_id} is taken; start the node again")

@@ -36,6 +36,8 @@ from ninelives_rig.engines.base import (
 from ninelives_rig.engines.reference_faults import lose_answers
 from ninelives_rig.tools import NodeTools, Visit
 
+_LANE_FLOWS = 64
+"""As many flows as one connection for commits serves well; each connection of a node costs it a start-up."""
 _TERMINAL = ("Completed", "Failed", "TimedOut", "CompensationFailed", "Terminated")
 _TABLES = {
     "instance": "flow_instance",
@@ -277,6 +279,7 @@ class ReferenceEngine:
             in_flight_max=order.settings.flows_max,
             recovery_in_flight_max=order.settings.takeovers_max,
             drain_s=order.settings.drain_s,
+            lanes=1 if order.settings.flows_max <= _LANE_FLOWS else 2,
         )
         observe(_observer(tools))
         lose_answers(order.lost_answers, tools.recorder)
