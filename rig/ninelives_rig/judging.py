@@ -61,6 +61,11 @@ def assess(root: Path) -> Outcome:
     return Outcome(verdict.status, verdict.as_dict(), tuple(describe(verdict)))
 
 
+def leave(root: Path) -> Outcome:
+    """Leave a sealed bundle to another judge."""
+    return Outcome(Status.INCONCLUSIVE, {}, (f"{root} is not judged yet",))
+
+
 def report(root: Path, display: Display) -> None:
     """Write the report beside the evidence. A report that fails is said, and changes no verdict."""
     try:

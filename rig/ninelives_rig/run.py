@@ -28,7 +28,7 @@ from ninelives_rig.stage import Rig, collect, disturb, drain, heal, register, st
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for."""
+    """What the user asked for. Without ``judged`` the sealed bundle is left to somebody else."""
 
     campaign: Campaign
     engine: str
@@ -41,7 +41,7 @@ class Request:
     allow_weak: bool = False
     delivery: str = "sigkill"
     node_extra: Mapping[str, str] = field(default_factory=dict)
-    with_report: bool = True
+    judged: bool = True
 
 
 def run(request: Request, display: Display) -> judging.Outcome:
@@ -65,10 +65,11 @@ def run(request: Request, display: Display) -> judging.Outcome:
             judging.mark_broken(rig.bundle, rig.manifest, error)
             raise
         seal(rig.bundle.root)
+        if not request.judged:
+            return judging.leave(rig.bundle.root)
         display.enter_phase("judge")
         outcome = judging.assess(rig.bundle.root)
-        if request.with_report:
-            judging.report(rig.bundle.root, display)
+        judging.report(rig.bundle.root, display)
         return outcome
 
 

@@ -100,7 +100,7 @@ def _run(
     quiet: bool,
 ) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     """Run controls, then mutants; print each line as it is known."""
-    # Here, because they bring pandas along, which listing has no need of.
+    # Here, because listing has no need of a server.
     from ninelives_rig.cluster.ladder import open_server
     from ninelives_rig.rundir import RunDirectory
     from ninelives_rig.sabotage.bench import Outcome, plan_jobs, run_jobs, spoil

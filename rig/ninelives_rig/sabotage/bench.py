@@ -13,20 +13,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection
-from multiprocessing.context import ForkProcess
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from ninelives_rig.campaign import Campaign
-from ninelives_rig.judge import judge
 from ninelives_rig.progress import Display
 from ninelives_rig.run import Request, run
 from ninelives_rig.sabotage.mutants import Mutant
 from ninelives_rig.sabotage.planting import EditRefused, plant
 from ninelives_rig.sabotage.scenarios import Scenario, scenario
-from ninelives_rig.verdict import Status
+from ninelives_rig.verdict import Finding, Status
 
 _PR_SET_PDEATHSIG = 1
 _LIMIT_S = 150.0
@@ -68,7 +64,7 @@ def plan_jobs(mutants: Iterable[Mutant], out: Path) -> tuple[list[Job], list[Job
 def run_jobs(jobs: Iterable[Job], dsn: str, seed: int, at_once: int) -> Iterator[Outcome]:
     """Run jobs, ``at_once`` at a time, and yield each outcome when it is known; ends what runs when it is closed."""
     waiting = [job for job in jobs if not (job.mutant and job.mutant.spoil)]
-    running: dict[ForkProcess, tuple[Job, float]] = {}
+    running: dict[SpawnProcess, tuple[Job, float]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
@@ -97,14 +93,12 @@ def spoil(job: Job, control: Path) -> Outcome:
     assert job.mutant and job.mutant.spoil
     began = time.monotonic()
     shutil.copytree(control, job.bundle)
-    (job.bundle / "verdict.json").unlink(missing_ok=True)
     job.mutant.spoil(job.bundle)
-    judge(job.bundle)
     return _outcome(job, _EXIT_RAN, time.monotonic() - began)
 
 
-def _start(job: Job, dsn: str, seed: int) -> ForkProcess:
-    process = multiprocessing.get_context("fork").Process(target=_work, args=(job, dsn, seed), name=job.name)
+def _start(job: Job, dsn: str, seed: int) -> SpawnProcess:
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=(job, dsn, seed), name=job.name)
     process.start()
     return process
 
@@ -127,7 +121,7 @@ def _work(job: Job, dsn: str, seed: int) -> None:
         schema="sabotage",
         delivery=mutant.delivery if mutant else "sigkill",
         node_extra={"plants": ",".join(plants)},
-        with_report=False,
+        judged=False,
     )
     code = _EXIT_RAN
     try:
@@ -144,6 +138,9 @@ def _work(job: Job, dsn: str, seed: int) -> None:
 
 
 def _outcome(job: Job, exitcode: int | None, seconds: float) -> Outcome:
+    # Here, because it brings pandas along, which the runs have no need of.
+    from ninelives_rig.judge import judge
+
     def says(good: bool, evidence: str) -> Outcome:
         return Outcome(job, good, evidence, seconds)
 
@@ -152,23 +149,19 @@ def _outcome(job: Job, exitcode: int | None, seconds: float) -> Outcome:
         return says(False, f"not planted: {_last_line(log)}")
     if exitcode != _EXIT_RAN:
         return says(False, f"the run broke, which catches nothing (exit code {exitcode}): {_last_line(log)}")
-    try:
-        verdict = orjson.loads((job.bundle / "verdict.json").read_bytes())
-    except (OSError, ValueError) as error:
-        return says(False, f"no verdict, which catches nothing: {error}")
-    findings = [*verdict.get("findings", ()), *(one for arm in verdict["arms"] for one in arm["findings"])]
-    wrong = [finding for finding in findings if finding["status"] != Status.PASS.value]
+    verdict = judge(job.bundle)
+    wrong = [finding for finding in verdict.all_findings if finding.status is not Status.PASS]
     if job.mutant is None:
-        return says(not wrong and verdict["verdict"] == "PASS", _sentence(wrong) if wrong else verdict["verdict"])
-    wanted = [one for one in wrong if one["checker"] == job.mutant.checker and one["status"] == job.mutant.status.value]
+        status = verdict.status
+        return says(not wrong and status is Status.PASS, _sentence(wrong) if wrong else status.value)
+    wanted = [one for one in wrong if (one.checker, one.status) == (job.mutant.checker, job.mutant.status)]
     if wanted:
         return says(True, _sentence(wanted))
     return says(False, f"survived; others said: {_sentence(wrong)}" if wrong else "survived: every checker passed")
 
 
-def _sentence(findings: list[dict[str, Any]]) -> str:
-    first = findings[0]
-    return f"{first['name']}: {first['sentence']}"
+def _sentence(findings: list[Finding]) -> str:
+    return f"{findings[0].name}: {findings[0].sentence}"
 
 
 def _last_line(path: Path) -> str:

@@ -78,10 +78,7 @@ class Plot:
         """Let this process run the edited runtime from now on."""
         for function, source in self.sources.items():
             module, holder, name = _find(function)
-            made: dict[str, Any] = {}
-            code = compile(f"from __future__ import annotations\n{source}", f"<sabotage of {function}>", "exec")
-            exec(code, module.__dict__, made)
-            setattr(holder, name, made[name])
+            setattr(holder, name, _made(function, source, module, name))
         if self.blocks:
             _override_blocks(dict(self.blocks))
 
@@ -139,6 +136,14 @@ def _source(function: str) -> str:
         return textwrap.dedent(inspect.getsource(getattr(holder, name)))
     except (ImportError, AttributeError, OSError) as error:
         raise EditRefused(f"{function} is not there any more: {error}") from error
+
+
+def _made(function: str, source: str, module: Any, name: str) -> Any:
+    """Return what a function's source makes, in its module's names; nothing is put in place."""
+    made: dict[str, Any] = {}
+    code = compile(f"from __future__ import annotations\n{source}", f"<sabotage of {function}>", "exec")
+    exec(code, module.__dict__, made)
+    return made[name]
 
 
 def _override_blocks(blocks: Mapping[str, str]) -> None:
