@@ -161,7 +161,7 @@ class Activation:
             return await self._failed(attempt, error, settles=_COMMITTED)
         except Exception as error:
             log.warning("%s: the effect of %s is in doubt: %s", self.instance_id, command.node.name, error)
-            return await self._reconcile(command.node, command.scope, command.attempt, command.voids)
+            return await self._reconcile(command.node, command.scope, command.attempt, command.voids, error)
         return await self._settled(attempt, result, _COMMITTED)
 
     async def _announce(self, attempt: Attempt) -> Decision | None:
@@ -253,8 +253,13 @@ class Activation:
 
     # -- doubts
 
-    async def _reconcile(self, node: Step, scope: str, attempt_number: int, voids: int) -> Decision:
-        """Ask the outside system about an intent without an outcome; never run its effect again blindly."""
+    async def _reconcile(
+        self, node: Step, scope: str, attempt_number: int, voids: int, cause: Exception | None = None
+    ) -> Decision:
+        """Ask the outside system about an intent without an outcome; never run its effect again blindly.
+
+        A body that raised ``cause`` and whose effect is voided has failed; after a takeover it just runs anew.
+        """
         key = (self._claimed.instance_id, self.token, scope, node.step_id, attempt_number)
         if not await self._host.control.doubt(*key):
             return await self._again()
@@ -272,7 +277,7 @@ class Activation:
             if not await self._host.control.void(*key):
                 return await self._again()
             self._recall.frontier.apply_intent(IntentRow(scope, node.step_id, attempt_number, self.token, "voided"))
-            return self._recall.decide()
+            return self._recall.decide() if cause is None else await self._failed(attempt, cause)
         log.warning("%s: %s is in doubt and waits for an operator", self.instance_id, node.name)
         return await self._rest(-1)
 

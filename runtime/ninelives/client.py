@@ -270,12 +270,12 @@ class Client:
             self._lanes.append(lane)
 
     async def _open_batched(self) -> Wire:
-        return await self._wire(BATCHED, listen=None)
+        return await self._wire(BATCHED)
 
     async def _open_single(self) -> Wire:
-        return await self._wire(SINGLE, listen=None)
+        return await self._wire(SINGLE)
 
-    async def _wire(self, names: Sequence[str], *, listen: str | None) -> Wire:
+    async def _wire(self, names: Sequence[str], *, listen: Sequence[str] = ()) -> Wire:
         return await Wire.open(
             self.dsn,
             {name: self._queries[name] for name in names},

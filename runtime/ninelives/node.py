@@ -60,6 +60,7 @@ class Node(Client):
         self.transactions = Transactions(self._open_transaction, self._queries, self.settings.transactions_max)
         self._plans: dict[int, Plan] = {}
         self._session: Session | None = None
+        self._session_channel = f"{self._channel}_s"
         self._watch: Watch | None = None
         self._activations: dict[bytes, Activation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -299,7 +300,7 @@ class Node(Client):
     async def _open_session(self) -> Session:
         session = Session(
             self.dsn, self._queries, self.name, self.settings, self._on_session_lost,
-            check=lambda connection: require_schema(connection, self.schema),
+            check=lambda connection: require_schema(connection, self.schema), channel=self._session_channel,
         )  # fmt: skip
         await asyncio.to_thread(session.open)
         reached(Boundary.SESSION_OPENED, None, "", 0, 0, 0)
@@ -349,11 +350,16 @@ class Node(Client):
         """The session has checked it, on its own connection."""
 
     async def _open_lanes(self, count: int) -> None:
-        self.control.on_notify = self._due.set
+        self.control.on_notify = self._on_notify
         await super()._open_lanes(self.settings.lanes)
 
     async def _open_single(self) -> Wire:
-        return await self._wire(SINGLE, listen=self._channel)
+        return await self._wire(SINGLE, listen=(self._channel, self._session_channel))
+
+    def _on_notify(self, channel: str) -> None:
+        if channel == self._session_channel and self._watch is not None:
+            self._watch.ring_changed()
+        self._due.set()
 
     async def _open_transaction(self) -> Connection:
         try:
@@ -364,6 +370,8 @@ class Node(Client):
                 cursor_factory=psycopg.AsyncRawCursor,
             )
             await connection.execute(SESSION_SETTINGS_DURABLE.encode())
+            # The body may take its time between two statements; what ends it is its own time-out.
+            await connection.execute(b"set idle_in_transaction_session_timeout = 0")
             await connection.commit()
         except psycopg.OperationalError as error:
             raise StoreUnavailable(str(error).strip()) from error

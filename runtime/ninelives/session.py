@@ -35,7 +35,7 @@ class Session:
 
     ``on_lost`` is called in the session's thread when the session is dead, expired or cut off. The server's clock is
     known through ``clock_us``: the last heartbeat's answer plus what the monotonic clock counted since. ``check`` is
-    called with the connection before the session is opened on it, and may refuse.
+    called with the connection before the session is opened on it, and may refuse; ``channel`` is notified behind.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Session:
         settings: Settings,
         on_lost: Callable[[Session], None],
         check: Callable[[psycopg.Connection[tuple[object, ...]]], object] | None = None,
+        channel: str | None = None,
     ) -> None:
         self.session_id = secrets.randbits(63) or 1
         self._dsn = dsn
@@ -54,6 +55,7 @@ class Session:
         self._settings = settings
         self._on_lost = on_lost
         self._check = check
+        self._channel = channel
         self._stop = threading.Event()
         self._stopper: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -94,6 +96,8 @@ class Session:
             opened = connection.execute(
                 self._queries["session_open"].encode(), [self.session_id, self._name, self._settings.ttl_ms]
             ).fetchone()
+            if self._channel is not None:
+                connection.execute(self._queries["start_notify"].encode(), [self._channel])
         except psycopg.Error as error:
             connection.close()
             raise StoreUnavailable(str(error).strip()) from error

@@ -53,6 +53,9 @@ class Watch:
             threading.Thread(target=self._bury_loop, name="ninelives-bury", daemon=True),
         ]
         self._unburied: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._ring = threading.Event()
+        self._neighbour_known = threading.Event()
+        self._awaited: tuple[int, psycopg.Connection[tuple[object, ...]]] | None = None
         self._adopt_at = 0.0
 
     def open(self) -> None:
@@ -63,9 +66,15 @@ class Watch:
     def close(self) -> None:
         """Stop watching; returns when the threads have ended or are bound to within their lock time-out."""
         self._stop.set()
+        self._ring.set()
+        self._neighbour_known.set()
         self._unburied.put(None)
         for thread in self._threads:
             thread.join(timeout=2.0)
+
+    def ring_changed(self) -> None:
+        """A session was opened: look at once whether it is the neighbour now. From any thread."""
+        self._ring.set()
 
     def _guarded(self, one_round: Callable[[psycopg.Connection[tuple[object, ...]]], None]) -> None:
         """Run rounds for ever: a failure costs the connection, never the loop."""
@@ -98,23 +107,43 @@ class Watch:
 
     def _wait_round(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         """Wait for the neighbour's lock, bounded so that the wait never pins the vacuum horizon for long."""
-        neighbour = connection.execute(self._queries["session_neighbour"], [self._session_id()]).fetchone()
+        neighbour = self._find_neighbour(connection)
         if neighbour is None:
-            self._stop.wait(self._settings.look_s)
+            self._neighbour_known.wait(self._settings.look_s)
+            self._neighbour_known.clear()
             return
+        self._awaited = neighbour, connection
         try:
             with connection.transaction():
-                connection.execute(self._queries["session_await_death"], [neighbour[0]])
-                dead = connection.execute(self._queries["session_declare_dead"], [neighbour[0]]).fetchall()
+                connection.execute(self._queries["session_await_death"], [neighbour])
+                dead = connection.execute(self._queries["session_declare_dead"], [neighbour]).fetchall()
                 if dead:
                     connection.execute(self._queries["start_notify"], [self._channel])
-        except psycopg.errors.LockNotAvailable:
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled):
             return
+        finally:
+            self._awaited = None
         self._declare(dead)
+
+    def _find_neighbour(self, connection: psycopg.Connection[tuple[object, ...]]) -> int | None:
+        found = connection.execute(self._queries["session_neighbour"], [self._session_id()]).fetchone()
+        if found is None:
+            return None
+        assert isinstance(found[0], int)
+        return found[0]
+
+    def _turn_to(self, neighbour: int | None) -> None:
+        """End a wait for a session that is no longer the neighbour: a new one has come between."""
+        awaited = self._awaited
+        if awaited is not None and neighbour not in (None, awaited[0]):
+            awaited[1].cancel_safe(timeout=self._settings.connect_timeout_s)
+        elif awaited is None and neighbour is not None:
+            self._neighbour_known.set()
 
     def _look_round(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         """Look over all sessions: locks that are gone, and time that ran out."""
-        self._stop.wait(self._settings.look_s * self._jitter.uniform(0.75, 1.25))
+        self._ring.wait(self._settings.look_s * self._jitter.uniform(0.75, 1.25))
+        self._ring.clear()
         if self._stop.is_set():
             return
         with connection.transaction():
@@ -124,6 +153,7 @@ class Watch:
             if dead:
                 connection.execute(self._queries["start_notify"], [self._channel])
         self._declare(dead)
+        self._turn_to(self._find_neighbour(connection))
         if time.monotonic() >= self._adopt_at:
             self._adopt_at = time.monotonic() + self._settings.renew_s
             adopted = connection.execute(self._queries["session_adopt_missing"]).fetchall()

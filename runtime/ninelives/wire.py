@@ -61,7 +61,7 @@ class _Exchange:
 class Wire:
     """A pipelined connection with prepared statements.
 
-    ``on_lost`` is called once, behind the last ``Lost`` answer; ``on_notify`` for each notification.
+    ``on_lost`` is called once, behind the last ``Lost`` answer; ``on_notify`` with a channel that was notified.
     """
 
     def __init__(self, connection: psycopg.AsyncConnection[object]) -> None:
@@ -74,7 +74,7 @@ class Wire:
         self.lost = False
         self.backend_pid: int = self._pg.backend_pid
         self.on_lost: Callable[[], None] | None = None
-        self.on_notify: Callable[[], None] | None = None
+        self.on_notify: Callable[[str], None] | None = None
 
     @classmethod
     async def open(
@@ -83,7 +83,7 @@ class Wire:
         statements: Mapping[str, str],
         *,
         application_name: str,
-        listen: str | None = None,
+        listen: Sequence[str] = (),
         connect_timeout_s: int = 10,
     ) -> Wire:
         """Connect, prepare ``statements`` and enter pipeline mode.
@@ -102,8 +102,8 @@ class Wire:
         try:
             for setting in SESSION_SETTINGS:
                 await connection.execute(setting.encode())
-            if listen is not None:
-                await connection.execute(psycopg.sql.SQL("listen {}").format(psycopg.sql.Identifier(listen)))
+            for channel in listen:
+                await connection.execute(psycopg.sql.SQL("listen {}").format(psycopg.sql.Identifier(channel)))
             wire = cls(connection)
             wire._enter_pipeline()
             await wire._prepare(statements)
@@ -193,10 +193,12 @@ class Wire:
         except psycopg.OperationalError as error:
             self._lose(str(error))
             return
-        if self.on_notify is not None and self._pg.notifies() is not None:
-            while self._pg.notifies() is not None:
-                pass
-            self.on_notify()
+        channels = set()
+        while (notification := self._pg.notifies()) is not None:
+            channels.add(notification.relname.decode())
+        if self.on_notify is not None:
+            for channel in channels:
+                self.on_notify(channel)
 
     def _read(self) -> None:
         pg, in_flight = self._pg, self._in_flight

@@ -12,7 +12,7 @@ from tests.node import flows
 from tests.node.flows import effects
 from tests.node.helpers import child, instance, journal, make_node, run, sql, until, until_parked
 
-from ninelives import AtMostOnce, Call, Flow, InstanceFailed, capability, connect
+from ninelives import AtMostOnce, Call, Flow, InstanceFailed, RetryPolicy, Voided, capability, connect
 
 pytestmark = pytest.mark.postgres
 
@@ -162,5 +162,35 @@ def test_a_holder_that_is_fenced_while_in_doubt_stops(
             await until("dropped", lambda: node.in_flight == 0, 5.0)
             assert asked == [False]
             assert journal(store_dsn, made) == []
+
+    run(main())
+
+
+def test_a_body_that_always_raises_fails_after_its_attempts_though_its_effect_is_always_voided(store_dsn: str) -> None:
+    async def probe(call: Call) -> Voided:
+        return Voided()
+
+    @capability(
+        "tests.refused",
+        version="1",
+        effect=AtMostOnce(reconcile=probe),
+        retry=RetryPolicy(attempts_max=3, delay_s=0.01, jitter=0.0),
+    )
+    async def refused(call: Call, value: Any) -> str:
+        raise RuntimeError(f"no, under {call.idempotency_key[-5:]}")
+
+    flow = Flow("tests.refused", version="1").step("refused", refused)
+
+    async def main() -> None:
+        async with make_node(store_dsn, [flow]) as node:
+            handle = await node.start(flow, None)
+            with pytest.raises(InstanceFailed):
+                await handle.result(20)
+            assert [(row[2], row[3]["message"][-5:]) for row in journal(store_dsn, handle.instance_id)] == [
+                (1, f"{str(handle.instance_id)[-2:]}//1"),
+                (2, "void1"),
+                (3, "void2"),
+            ]
+            assert [row[3] for row in intents(store_dsn)] == ["voided"] * 3
 
     run(main())

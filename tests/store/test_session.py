@@ -216,3 +216,25 @@ def test_wakes_of_a_holder_without_a_session_become_due(store_dsn: str) -> None:
 
 def server_age_s(dsn: str) -> float:
     return float(value(dsn, "select extract(epoch from clock_timestamp() - pg_postmaster_start_time())"))
+
+
+def test_a_new_session_is_watched_as_soon_as_the_ring_is_told_of_it(store_dsn: str) -> None:
+    """Without being told, the wait for a farther neighbour goes on and the new one is left to the slow look."""
+    dead: list[int] = []
+    waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted and objid::bigint = %s"
+    with psycopg.connect(store_dsn, autocommit=True) as far, psycopg.connect(store_dsn, autocommit=True) as near:
+        far.execute("select pg_advisory_lock(20)")
+        insert(store_dsn, 20, "clock_timestamp() + interval '1 hour'")
+        made = Watch(store_dsn, QUERIES, Settings(look_s=3600.0), lambda: 1, "nobody", dead.append)
+        made.open()
+        try:
+            until("the watch waits for the only neighbour", lambda: value(store_dsn, waiting, 20) == 1)
+            near.execute("select pg_advisory_lock(10)")
+            insert(store_dsn, 10, "clock_timestamp() + interval '1 hour'")
+            made.ring_changed()
+            until("the watch waits for the new neighbour", lambda: value(store_dsn, waiting, 10) == 1)
+            near.close()
+            until("the new neighbour is declared dead", lambda: dead == [10])
+            assert not is_dead(store_dsn, 20)
+        finally:
+            made.close()

@@ -27,7 +27,7 @@ STATEMENTS = {
 
 @asynccontextmanager
 async def wire(dsn: str) -> AsyncIterator[Wire]:
-    made = await Wire.open(dsn, STATEMENTS, application_name="wire", listen="here")
+    made = await Wire.open(dsn, STATEMENTS, application_name="wire", listen=("here",))
     try:
         yield made
     finally:
@@ -119,7 +119,7 @@ def test_a_notification_is_told_while_the_connection_is_idle(store_dsn: str) -> 
     async def main() -> None:
         async with wire(store_dsn) as made:
             noticed = asyncio.Event()
-            made.on_notify = noticed.set
+            made.on_notify = lambda channel: noticed.set() if channel == "here" else None
             for _ in range(3):
                 sql(store_dsn, "select pg_notify('here', '')")
                 await asyncio.wait_for(noticed.wait(), 10)

@@ -33,7 +33,7 @@ class Control:
         self._wire: Wire | None = None
         self._opening = asyncio.Lock()
         self._closed = False
-        self.on_notify: Callable[[], None] | None = None
+        self.on_notify: Callable[[str], None] | None = None
 
     async def open(self) -> Wire:
         """Return the open connection, opening it where needed; raises ``StoreUnavailable``."""
@@ -47,7 +47,7 @@ class Control:
                     raise StoreUnavailable("this client or node was closed; open a new one")
                 self._wire.on_notify = self.on_notify
                 if self.on_notify is not None:
-                    self.on_notify()
+                    self.on_notify(self._channel.decode())
             return self._wire
 
     def renew_connection(self) -> None:
