@@ -139,7 +139,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             coordinator_share=1.0,
             flows_max=6,
             ttl_s=_BURIAL_TTL_S,
-            disturbances=(Disturbance("bury", at_rows=20),),
+            # One of two surely holds flows: a node takes six, and there are sixteen for three.
+            disturbances=(Disturbance("bury", at_rows=20), Disturbance("bury", at_rows=20)),
         ),
         ("slow-park",),
     ),
