@@ -101,7 +101,9 @@ class Client:
     async def open(self) -> None:
         """Check the schema and connect; raises ``SchemaMissing``, ``SchemaTooNew`` or ``StoreUnavailable``."""
         await self._check_schema()
-        self.control = Control(self._open_single, start_lock=self._start_lock, channel=self._channel)
+        self.control = Control(
+            self._open_single, start_lock=self._start_lock, channel=self._channel, on_notify=self._on_notify
+        )
         try:
             await self.control.open()
             await self._open_lanes(1)
@@ -251,6 +253,9 @@ class Client:
 
     async def _check_schema(self) -> None:
         await asyncio.to_thread(require_schema, self.dsn, self.schema)
+
+    def _on_notify(self, channel: str) -> None:
+        """A client waits for nothing that is notified."""
 
     def _application_name(self) -> str:
         return "ninelives client"

@@ -350,7 +350,6 @@ class Node(Client):
         """The session has checked it, on its own connection."""
 
     async def _open_lanes(self, count: int) -> None:
-        self.control.on_notify = self._on_notify
         await super()._open_lanes(self.settings.lanes)
 
     async def _open_single(self) -> Wire:

@@ -26,14 +26,21 @@ class Control:
     Every operation but ``claim`` is sent again after a lost answer; each is idempotent (PROTOCOL R4).
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[Wire]], *, start_lock: int, channel: str) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Wire]],
+        *,
+        start_lock: int,
+        channel: str,
+        on_notify: Callable[[str], None] | None = None,
+    ) -> None:
         self._connect = connect
         self._start_lock = start_lock.to_bytes(4, "big", signed=True)
         self._channel = channel.encode()
         self._wire: Wire | None = None
         self._opening = asyncio.Lock()
         self._closed = False
-        self.on_notify: Callable[[str], None] | None = None
+        self._on_notify = on_notify
 
     async def open(self) -> Wire:
         """Return the open connection, opening it where needed; raises ``StoreUnavailable``."""
@@ -45,9 +52,9 @@ class Control:
                 if self._closed:
                     self._wire.close()
                     raise StoreUnavailable("this client or node was closed; open a new one")
-                self._wire.on_notify = self.on_notify
-                if self.on_notify is not None:
-                    self.on_notify(self._channel.decode())
+                self._wire.on_notify = self._on_notify
+                if self._on_notify is not None:
+                    self._on_notify(self._channel.decode())
             return self._wire
 
     def renew_connection(self) -> None:
