@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -16,6 +15,7 @@ import psycopg
 from ninelives import codec
 from ninelives.activation import Activation
 from ninelives.boundaries import Boundary, reached
+from ninelives.claimer import Claimer
 from ninelives.client import SINGLE, Client, Handle
 from ninelives.errors import NinelivesError, StoreUnavailable
 from ninelives.flow import Flow
@@ -25,16 +25,12 @@ from ninelives.plan import Plan
 from ninelives.registry import Registry
 from ninelives.session import Session
 from ninelives.settings import Settings
-from ninelives.store.claims import Limits
 from ninelives.store.rows import Claimed, Release, Start
 from ninelives.transactions import Connection, Transactions
 from ninelives.watch import Watch
 from ninelives.wire import SESSION_SETTINGS_DURABLE, Wire
 
 log = logging.getLogger("ninelives.node")
-
-CLAIM_ROWS_MAX = 200
-RECOVERY_ROWS_MAX = 500
 
 
 class Node(Client):
@@ -65,15 +61,12 @@ class Node(Client):
         self._activations: dict[bytes, Activation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loops: set[asyncio.Task[None]] = set()
-        self._outstanding = Outstanding()
+        self.outstanding = Outstanding()
         self._starting = 0
-        self._saturated = False
         self._leaving = False
         self._renewing = False
         self._suspect: Activation | None = None
         self._stop = asyncio.Event()
-        self._due = asyncio.Event()
-        self.takeovers = 0
         self.finished = 0
 
     # -- life
@@ -81,6 +74,7 @@ class Node(Client):
     async def open(self) -> None:
         """Check, connect, open a session, register the plans, and begin to watch and to claim."""
         self._loop = asyncio.get_running_loop()
+        self._claimer = Claimer(self)
         self._session = await self._open_session()
         try:
             await super().open()
@@ -90,12 +84,12 @@ class Node(Client):
             await asyncio.to_thread(self._session.close)
             raise
         self._watch = Watch(
-            self.dsn, self._queries, self.settings, lambda: self.session_id, self._channel, self._on_death
+            self.dsn, self._queries, self.settings, lambda: self.session_id, self._session_channel, self._on_death
         )
         self._watch.open()
         if self._session.lost:
             self._begin_again(self._session)
-        for loop in (self._claim_loop, self._audit_loop):
+        for loop in (self._claimer.run, self._audit_loop):
             self._loops.add(self._loop.create_task(loop()))
 
     async def run(self) -> None:
@@ -112,7 +106,7 @@ class Node(Client):
     async def drain(self) -> None:
         """Stop claiming, let steps in flight end within ``drain_s``, and give every lease back, due at once."""
         self._leaving = True
-        self._due.set()
+        self._claimer.wake()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self.settings.drain_s)
         for task in list(self._tasks):
@@ -160,7 +154,23 @@ class Node(Client):
         return len(self._activations)
 
     @property
-    def _room(self) -> int:
+    def takeovers(self) -> int:
+        """How many instances this node took over from dead ones."""
+        return self._claimer.takeovers
+
+    @property
+    def plan_ids(self) -> Collection[int]:
+        """The numbers of the plans that this node carries."""
+        return self._plans.keys()
+
+    @property
+    def suspected(self) -> bool:
+        """Whether an instance that may be poison is at work."""
+        return self._suspect is not None
+
+    @property
+    def room(self) -> int:
+        """How many more instances this node takes; negative after takeovers."""
         return self.settings.in_flight_max - self.in_flight - self._starting
 
     def clock_us(self) -> int:
@@ -174,15 +184,15 @@ class Node(Client):
         """Start ``flow`` durably and run it here, in one transaction, while there is room; see ``Client.start``."""
         plan = flow.plan if isinstance(flow, Flow) else flow
         plan_id = await self.register(plan)
-        if self._leaving or self._room <= 0 or plan_id not in self._plans:
+        if self._leaving or self.room <= 0 or plan_id not in self._plans:
             return await self._start(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id)
         row = self._start_row(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id, hold=True)
         self._starting += 1
         try:
-            with self._outstanding.claim():
+            with self.outstanding.claim():
                 session_id = self.session_id
                 if await self._started(row) == "held" and session_id == self.session_id:
-                    self._activate(_born(row))
+                    self.activate(_born(row))
         finally:
             self._starting -= 1
         return Handle(self, UUID(bytes=row.instance_id))
@@ -196,42 +206,8 @@ class Node(Client):
                 return activation.ended, codec.decode(activation.result or b"null")
         return await super().await_end(instance_id)
 
-    async def _claim_loop(self) -> None:
-        """Claim whenever something may be due: a notification, a death, room, or a poll."""
-        jitter = random.Random(self.session_id)
-        while not self._leaving:
-            try:
-                async with asyncio.timeout(self.settings.poll_s * jitter.uniform(0.75, 1.25)):
-                    await self._due.wait()
-            except TimeoutError:
-                pass
-            self._due.clear()
-            try:
-                while await self._claim():
-                    pass
-            except Exception:
-                log.exception("a claim failed; the next one comes within %.1f s", self.settings.poll_s)
-
-    async def _claim(self) -> bool:
-        """Claim once; true when there is probably more."""
-        if self._leaving or not self._plans:
-            return False
-        limit = max(0, min(CLAIM_ROWS_MAX, self._room))
-        recovery_limit = max(0, min(RECOVERY_ROWS_MAX, self._room + self.settings.recovery_in_flight_max))
-        with self._outstanding.claim():
-            session_id = self.session_id
-            suspicious = self.settings.suspicious_claims
-            limits = Limits(limit, recovery_limit, suspicious, int(self._suspect is None))
-            taken = await self.control.claim(session_id, list(self._plans), limits)
-            if session_id != self.session_id:
-                return False
-            for claimed in taken or ():
-                self.takeovers += claimed.takeover
-                self._activate(claimed)
-        self._saturated = limit == 0 or (taken is not None and len(taken) >= limit)
-        return taken is not None and len(taken) > 0 and (limit == 0 or len(taken) >= limit)
-
-    def _activate(self, claimed: Claimed) -> None:
+    def activate(self, claimed: Claimed) -> None:
+        """Run a claimed instance."""
         activation = Activation(self, self._plans[claimed.plan_id], claimed)
         self._activations[claimed.instance_id] = activation
         if claimed.claims > self.settings.suspicious_claims:
@@ -256,15 +232,13 @@ class Node(Client):
         key = activation.instance_id.bytes
         if self._activations.get(key) is activation:
             del self._activations[key]
-        if self._saturated and self._room > 0:
-            self._saturated = False
-            self._due.set()
+        self._claimer.room_made()
 
     def progressed(self, activation: Activation) -> None:
         """A suspect that commits is none; the next one may be claimed."""
         if activation is self._suspect:
             self._suspect = None
-            self._due.set()
+            self._claimer.wake()
 
     async def _give_back(self, activation: Activation) -> None:
         await asyncio.sleep(1.0)
@@ -283,9 +257,9 @@ class Node(Client):
                 log.info("no audit this time: %s", error)
                 continue
             # Marked behind the read: a claim sent before the list was read may have put an entry into it.
-            mark = self._outstanding.mark()
+            mark = self.outstanding.mark()
             unknown = {key for key in held if not self._knows(*key)}
-            ripe = [key for key in unknown if self._outstanding.settled_before(suspects.get(key))]
+            ripe = [key for key in unknown if self.outstanding.settled_before(suspects.get(key))]
             suspects = {key: suspects.get(key, mark) for key in unknown if key not in ripe}
             for instance_id, token in ripe:
                 log.warning("the claim of %s was never answered; lease given back", UUID(bytes=instance_id))
@@ -332,10 +306,10 @@ class Node(Client):
         for lane in self._lanes:
             lane.renew_connection()
         self.control.renew_connection()
-        self._due.set()
+        self._claimer.wake()
 
     def _on_death(self, session_id: int) -> None:
-        self._loop.call_soon_threadsafe(self._due.set)
+        self._loop.call_soon_threadsafe(self._claimer.wake_for_orphans)
 
     # -- connections
 
@@ -356,9 +330,13 @@ class Node(Client):
         return await self._wire(SINGLE, listen=(self._channel, self._session_channel))
 
     def _on_notify(self, channel: str) -> None:
-        if channel == self._session_channel and self._watch is not None:
+        """Something is due, or a session was opened or died."""
+        if channel != self._session_channel:
+            self._claimer.wake()
+            return
+        if self._watch is not None:
             self._watch.ring_changed()
-        self._due.set()
+        self._claimer.wake_for_orphans()
 
     async def _open_transaction(self) -> Connection:
         try:

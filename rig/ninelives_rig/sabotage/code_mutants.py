@@ -15,6 +15,7 @@ _LANE = "ninelives.store.lane:Lane"
 _CONTROL = "ninelives.store.control:Control"
 _ACTIVATION = "ninelives.activation:Activation"
 _NODE = "ninelives.node:Node"
+_CLAIMER = "ninelives.claimer:Claimer"
 
 _RESEND = """        elif isinstance(answer, Lost):
             self._again(rows)
@@ -39,7 +40,7 @@ _EARLY_GUARDED = """    results = await self._ask([guard, (b"wake", (instance_id
 _EARLY_BARE = """    results = await self._ask([(b"signal_early", values)])
     return _text(results[0], 0, 0)
 """
-_CLAIM = "taken = await self.control.claim(session_id, list(self._plans), limits)\n"
+_CLAIM = "taken = await node.control.claim(session_id, list(node.plan_ids), limits)\n"
 _HELPERS = "__import__('ninelives_rig.sabotage.helpers', fromlist=['helpers'])"
 
 _NO_AUDIT = (CodeEdit(f"{_NODE}._audit_loop", "for instance_id, token in ripe:", "for instance_id, token in ():"),)
@@ -86,11 +87,11 @@ CODE_MUTANTS: Mapping[str, tuple[Edit, ...]] = {
     ),
     "claim-after-read": (
         CodeEdit(
-            f"{_NODE}._claim",
-            "        session_id = self.session_id\n",
-            f"        peeked = await {_HELPERS}.peek(self)\n        session_id = self.session_id\n",
+            f"{_CLAIMER}._claim",
+            "        session_id = node.session_id\n",
+            f"        peeked = await {_HELPERS}.peek(node)\n        session_id = node.session_id\n",
         ),
-        CodeEdit(f"{_NODE}._claim", _CLAIM, f"{_CLAIM}        taken = {_HELPERS}.forget(taken, peeked)\n"),
+        CodeEdit(f"{_CLAIMER}._claim", _CLAIM, f"{_CLAIM}        taken = {_HELPERS}.forget(taken, peeked)\n"),
     ),
     "intent-after-effect": (
         CodeEdit(f"{_ACTIVATION}._at_most_once", _ANNOUNCE, ""),
@@ -113,7 +114,7 @@ CODE_MUTANTS: Mapping[str, tuple[Edit, ...]] = {
     ),
     "version-pin-ignored": (
         CodeEdit(
-            f"{_NODE}._activate",
+            f"{_NODE}.activate",
             "self._plans[claimed.plan_id]",
             "self._plans.get(claimed.plan_id) or next(iter(self._plans.values()))",
         ),
@@ -128,10 +129,10 @@ CODE_MUTANTS: Mapping[str, tuple[Edit, ...]] = {
 }
 
 SLOWNESS: Mapping[str, tuple[Edit, ...]] = {
-    "slow-claim": (CodeEdit(f"{_NODE}._claim", _CLAIM, f"await asyncio.sleep(0.6)\n        {_CLAIM}"),),
+    "slow-claim": (CodeEdit(f"{_CLAIMER}._claim", _CLAIM, f"await asyncio.sleep(0.6)\n        {_CLAIM}"),),
     "few-takeovers": (
-        CodeEdit(f"{_NODE}._claim", "min(RECOVERY_ROWS_MAX, ", "min(3, "),
-        CodeEdit(f"{_NODE}._claim", "and (limit == 0 or len(taken) >= limit)", "and len(taken) >= limit > 0"),
+        CodeEdit(f"{_CLAIMER}._limits", "min(RECOVERY_ROWS_MAX, ", "min(3, "),
+        CodeEdit(f"{_CLAIMER}._claim", "return more_orphans or", "return"),
     ),
     "slow-lane": (CodeEdit(f"{_LANE}.submit", "call_soon(self._flush)", "call_later(0.15, self._flush)"),),
     "slow-park": (
