@@ -104,7 +104,8 @@ _LOSSY = {"kill_plans": _EARLY_KILL, "kills": 1}
 _CLAIMED = {"workers": 0, "recovery_nodes": 2, "coordinator_share": 1.0}
 
 SCENARIOS: tuple[Scenario, ...] = (
-    Scenario(_arm("kills", flows=40, kills=4)),
+    # Who dies in its second step leaves a committed one behind, which a takeover could forget.
+    Scenario(_arm("kills", flows=40, kills=4, kill_plans=(KillPlan("before-commit", steps=(2,)),))),
     Scenario(_one_by_one("acknowledgements", "idempotent", "journal.committed")),
     Scenario(
         _one_by_one(
@@ -144,8 +145,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         ("slow-park",),
     ),
-    Scenario(_arm("lost-commits", lost_answers=(LostAnswers("commit_rows", 5),), **_LOSSY)),
-    Scenario(_arm("unsent-commits", lost_answers=(LostAnswers("commit_rows", 5, "unsent"),), **_LOSSY)),
+    Scenario(_arm("lost-commits", lost_answers=(LostAnswers("commit_rows", 3),), **_LOSSY)),
+    Scenario(_arm("unsent-commits", lost_answers=(LostAnswers("commit_rows", 3, "unsent"),), **_LOSSY)),
     Scenario(_arm("lost-claims", lost_answers=(LostAnswers("claim", 3),), **_LOSSY, **_CLAIMED)),
     Scenario(_arm("lost-starts", lost_answers=(LostAnswers("start_held", 2),), coordinator_share=0.0, **_LOSSY)),
     Scenario(_arm("signals", workload=_WAIT, kills=1, operations=Operations(), **_CLAIMED)),
