@@ -73,7 +73,8 @@ class Operations:
 class Arm:
     """One variant of a campaign, run and judged by itself. Counts are per arm; durations in seconds.
 
-    A worker keeps ``in_flight`` flows of its own starts under way. A node holds at most ``flows_max`` flows, and
+    A worker keeps ``in_flight`` flows of its own starts under way. A node holds at most ``flows_max`` flows (a recovery
+    node ``recovery_flows_max`` where that is given), and
     ``takeovers_max`` more when it takes over from a dead node; 1 and 0 make each process run one flow at a time.
     Flows are started in ``version``; recovery nodes carry ``recovery_version`` alone where it is another one.
     """
@@ -89,6 +90,7 @@ class Arm:
     recovery_nodes: int = 2
     in_flight: int = 32
     flows_max: int = 64
+    recovery_flows_max: int | None = None
     takeovers_max: int = 2048
     coordinator_share: float = 0.5
     ttl_s: float = 30.0

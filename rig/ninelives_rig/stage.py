@@ -106,6 +106,7 @@ class Stage:
                 "recovery_nodes": arm.recovery_nodes,
                 "in_flight": arm.in_flight,
                 "flows_max": arm.flows_max,
+                "recovery_flows_max": arm.recovery_flows_max,
                 "takeovers_max": arm.takeovers_max,
                 "ttl_s": arm.ttl_s,
                 "capabilities": {"journal": has.journal, "tokens": has.tokens, "intents": has.intents},
@@ -227,6 +228,9 @@ def _orders(
     roles = [(WORKER, number) for number in range(1, arm.workers + 1)]
     roles += [("recovery", number) for number in range(1, arm.recovery_nodes + 1)]
     for role, number in roles:
+        flows_max = arm.flows_max
+        if role == "recovery" and arm.recovery_flows_max is not None:
+            flows_max = arm.recovery_flows_max
         yield NodeOrder(
             process=f"{role}-{number}",
             slot=f"{role}-{number}",
@@ -234,7 +238,7 @@ def _orders(
             engine=rig.engine.name,
             store=store,
             workload=arm.workload,
-            settings=NodeSettings(arm.ttl_s, arm.flows_max, arm.takeovers_max, arm.drain_s),
+            settings=NodeSettings(arm.ttl_s, flows_max, arm.takeovers_max, arm.drain_s),
             arm_root=folder.root,
             work_root=work,
             start_indexes=theirs[number - 1 :: arm.workers] if role == WORKER else [],

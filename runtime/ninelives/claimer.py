@@ -22,7 +22,7 @@ log = logging.getLogger("ninelives.claimer")
 
 CLAIM_ROWS_MAX: Final = 200
 RECOVERY_ROWS_MAX: Final = 500
-DEFERENCE_S: Final = 0.0005
+DEFERENCE_S: Final = 0.0002
 """How long a node waits with a takeover for each flow that it has in flight, up to ``DEFERENCE_S_MAX``."""
 DEFERENCE_S_MAX: Final = 0.02
 

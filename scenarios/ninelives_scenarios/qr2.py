@@ -6,7 +6,9 @@ from ninelives_rig.engines.base import StepSpec, Workload
 # A killed flow has at most three of these ahead of it, and resuming it must not take half a second.
 SERVICE_S = 0.05
 # Nodes die several times a second. One that held many more than the 32 flows asked for would pass them on in heaps.
-FLOWS_MAX = 36
+FLOWS_MAX = 32
+# Recovery nodes are there to take over, and have little else to do.
+RECOVERY_FLOWS_MAX = 1
 
 _THREE_STEPS = Workload(
     "rig.three_steps", tuple(StepSpec(name, service_s=SERVICE_S) for name in ("one", "two", "three"))
@@ -25,6 +27,7 @@ def _arm(position: str) -> Arm:
         recovery_nodes=2,
         in_flight=32,
         flows_max=FLOWS_MAX,
+        recovery_flows_max=RECOVERY_FLOWS_MAX,
         ttl_s=30.0,
     )
 
