@@ -91,12 +91,18 @@ class Claimer:
         """Claim whenever something may be due: a notification, a death, room, or a poll."""
         poll_s = self._node.settings.poll_s
         jitter = random.Random(self._node.session_id)
+        poll_at = self._loop.time() + poll_s * jitter.uniform(0.75, 1.25)
         while not self._node.leaving:
+            polled = False
             try:
-                async with asyncio.timeout(poll_s * jitter.uniform(0.75, 1.25)):
+                async with asyncio.timeout_at(poll_at):
                     await self._due.wait()
             except TimeoutError:
+                polled = True
+            # By the clock: a node that is woken all the time must not forget to look for orphans.
+            if polled or self._loop.time() >= poll_at:
                 self._orphans = True
+                poll_at = self._loop.time() + poll_s * jitter.uniform(0.75, 1.25)
             self._due.clear()
             try:
                 while await self._claim():
