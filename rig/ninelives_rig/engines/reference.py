@@ -265,11 +265,14 @@ class ReferenceEngine:
             yield _Operator(client)
 
     def bury(self, store: Store, process: str) -> bool:
-        """Mark the session of a living node as dead, as a mistaken neighbour would; its connections stay."""
-        table = sql.Identifier(store.schema, "node_session")
+        """Mark the session of a living node as dead and say so, as a mistaken neighbour would; its connections stay."""
+        update = sql.SQL(
+            "with dead as (update {} set dead_at = clock_timestamp()"
+            " where node_name = %s and dead_at is null returning 1)"
+            " select pg_notify('ninelives_' || md5(%s) || '_s', '') from dead"
+        ).format(sql.Identifier(store.schema, "node_session"))
         with psycopg.connect(store.dsn, autocommit=True) as connection:
-            update = sql.SQL("update {} set dead_at = clock_timestamp() where node_name = %s and dead_at is null")
-            return connection.execute(update.format(table), [process]).rowcount > 0
+            return connection.execute(update, [process, store.schema]).rowcount > 0
 
     async def run_node(self, order: NodeOrder, tools: NodeTools) -> None:
         """Run one node until told to stop, then drain it."""

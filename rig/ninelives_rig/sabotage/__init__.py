@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -22,13 +21,19 @@ def main(arguments: Sequence[str]) -> int:
     """Run ``ninelives-rig sabotage`` with these arguments; returns 0, 1 for a survivor, 3 when it cannot run."""
     command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     command.command("sabotage")(sabotage_command)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = command(list(arguments), standalone_mode=False, prog_name="ninelives-rig sabotage")
     except typer.Exit as error:
         return error.exit_code
+    except typer.Abort:
+        print("interrupted; every process has been ended", file=sys.stderr)
+        return 2
     except Exception as error:
         print(f"error: {error}", file=sys.stderr)
         return 3
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return int(code or 0)
 
 
@@ -53,8 +58,8 @@ def sabotage_command(
         _list(mutants, json)
         return 0
     began = time.monotonic()
-    with _place(out) as folder:
-        controls, caught = _run(mutants, folder, seed, dsn, postgres, at_once, keep_going, quiet=json)
+    folder = None if out is None else _check_empty(out)
+    controls, caught = _run(mutants, folder, seed, dsn, postgres, at_once, keep_going, quiet=json)
     ended = all(one["good"] for one in (*controls, *caught)) and len(caught) == len(mutants)
     seconds = round(time.monotonic() - began, 1)
     if json:
@@ -77,21 +82,16 @@ def _chosen(only: Sequence[str]) -> list[Mutant]:
     return [one for one in MUTANTS if not only or one.name in only]
 
 
-@contextmanager
-def _place(out: Path | None) -> Iterator[Path]:
-    if out is None:
-        with tempfile.TemporaryDirectory(prefix="ninelives-sabotage-") as made:
-            yield Path(made)
-        return
+def _check_empty(out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()):
         raise ValueError(f"{out} is not empty; name an empty or a new directory with --out")
-    yield out
+    return out
 
 
 def _run(
     mutants: list[Mutant],
-    folder: Path,
+    folder: Path | None,
     seed: int,
     dsn: str | None,
     postgres: str | None,
@@ -104,8 +104,6 @@ def _run(
     from ninelives_rig.cluster.ladder import open_server
     from ninelives_rig.rundir import RunDirectory
     from ninelives_rig.sabotage.bench import Outcome, plan_jobs, run_jobs, spoil
-
-    controls, jobs = plan_jobs(mutants, folder)
 
     def told(outcome: Outcome) -> dict[str, object]:
         mutant = outcome.job.mutant
@@ -123,6 +121,7 @@ def _run(
         return line
 
     with RunDirectory.create() as run_directory, open_server(run_directory, dsn=dsn, postgres=postgres) as server:
+        controls, jobs = plan_jobs(mutants, folder or run_directory.path / "sabotage")
         if not quiet:
             _print_row("scenario without a mutant", "", "", "s", "verdict")
         passed = [told(one) for one in run_jobs(controls, server.dsn, seed, at_once)]

@@ -143,7 +143,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             # One of two surely holds flows: a node takes six, and there are sixteen for three.
             disturbances=(Disturbance("bury", at_rows=20), Disturbance("bury", at_rows=20)),
         ),
-        ("slow-park",),
+        ("slow-park", "slow-claim"),
     ),
     Scenario(_arm("lost-commits", lost_answers=(LostAnswers("commit_rows", 3),), **_LOSSY)),
     Scenario(_arm("unsent-commits", lost_answers=(LostAnswers("commit_rows", 3, "unsent"),), **_LOSSY)),
