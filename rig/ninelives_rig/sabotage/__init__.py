@@ -15,18 +15,20 @@ import typer
 from ninelives_rig.sabotage.mutants import MUTANTS, NOT_PLANTED, Mutant
 
 _WIDTHS = (28, 15, 12, 5)
+_INTERRUPTED = 130
+"""The exit code by which typer tells of Ctrl-C."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``ninelives-rig sabotage`` with these arguments; returns 0, 1 for a survivor, 3 when it cannot run."""
+    """Run ``ninelives-rig sabotage`` with these arguments; returns 0, 1 for a survivor, 2 or 3."""
     command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     command.command("sabotage")(sabotage_command)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = command(list(arguments), standalone_mode=False, prog_name="ninelives-rig sabotage")
     except typer.Exit as error:
-        return error.exit_code
-    except typer.Abort:
+        if error.exit_code != _INTERRUPTED:
+            return error.exit_code
         print("interrupted; every process has been ended", file=sys.stderr)
         return 2
     except Exception as error:
