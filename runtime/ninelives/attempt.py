@@ -82,6 +82,10 @@ class Attempt:
                 raise
             # Nobody cancelled this activation: something inside the body was, and that is the body's failure.
             raise StepFailed(node.name, call.attempt, "cancelled from within; see what the body awaits") from error
+        except (Exception, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            raise StepFailed(node.name, call.attempt, f"raised {type(error).__name__}, no Exception") from error
         reached(Boundary.BODY_RETURNED, self._instance_id, call.scope, node.step_id, call.attempt, self.token)
         return result
 

@@ -221,7 +221,10 @@ class Node(Client):
         try:
             await activation.run()
         except asyncio.CancelledError:
-            return
+            if self._leaving:
+                return
+            log.error("activation of %s was cancelled by its own step; its lease is given back", activation.instance_id)
+            await self._give_back(activation)
         except Exception:
             log.exception("activation of %s failed; its lease is given back", activation.instance_id)
             await self._give_back(activation)
@@ -238,7 +241,7 @@ class Node(Client):
         """A suspect that commits is none; the next one may be claimed."""
         if activation is self._suspect:
             self._suspect = None
-            self._claimer.wake()
+            self._claimer.wake_for_orphans()
 
     async def _give_back(self, activation: Activation) -> None:
         await asyncio.sleep(1.0)

@@ -35,7 +35,7 @@ class Transactions:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Connection]:
-        """Lend a connection with no transaction begun; a broken one is not lent again."""
+        """Lend a connection with a transaction begun; a broken one is not lent again."""
         async with self._room:
             connection = await self._usable()
             try:
@@ -58,6 +58,9 @@ class Transactions:
         Whatever is refused is rolled back whole; REFUSED means that the server would not commit the body's own
         statements. A lost answer is looked into only when the backend is gone.
         """
+        if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.INTRANS:
+            row.error = "the body ended its own transaction or connection; leave both to the step"
+            return Verdict.REFUSED
         backend_pid = connection.info.backend_pid
         wakes = [row.instance_id] if row.finish is not None else []
         try:
@@ -87,11 +90,12 @@ class Transactions:
             connection = self._idle.pop()
             try:
                 await connection.execute(b"select 1")
-                await connection.rollback()
                 return connection
             except psycopg.Error:
                 await connection.close()
-        return await self._connect()
+        fresh = await self._connect()
+        await fresh.execute(b"select 1")
+        return fresh
 
     async def _roll_back(self, connection: Connection) -> None:
         try:

@@ -110,7 +110,9 @@ def test_every_silenced_type_error_of_the_packages_has_a_reason() -> None:
 
 
 def test_the_top_level_is_fixed() -> None:
-    assert sorted({path.name for path in TOP.iterdir()} - TOP_LEVEL) == []
+    # Evidence that somebody let a run write here (OUT=dir) is not part of the project.
+    present = {path.name for path in TOP.iterdir() if not (path / "manifest.json").exists()}
+    assert sorted(present - TOP_LEVEL) == []
 
 
 def test_every_checker_has_been_seen_to_fail() -> None:

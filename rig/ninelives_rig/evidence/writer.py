@@ -69,7 +69,7 @@ class BundleWriter:
 
     def _clear(self) -> None:
         entries = sorted(path.name for path in self.root.iterdir())
-        if entries and "manifest.json" not in entries:
+        if entries and not _is_bundle(self.root / "manifest.json"):
             raise OutRefused(
                 f"{self.root} holds {entries[0]!r} and is not a bundle; name an empty or a new directory with --out"
             )
@@ -79,6 +79,15 @@ class BundleWriter:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+
+
+def _is_bundle(manifest: Path) -> bool:
+    """Tell a manifest of ours from any other file of that name, whose neighbours are not ours to remove."""
+    try:
+        content = orjson.loads(manifest.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return False
+    return isinstance(content, dict) and {"schema", "campaign", "engine", "seed", "arms"} <= content.keys()
 
 
 class ArmFolder:

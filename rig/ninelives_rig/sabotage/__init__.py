@@ -16,7 +16,7 @@ from ninelives_rig.sabotage.mutants import MUTANTS, NOT_PLANTED, Mutant
 
 _WIDTHS = (28, 15, 12, 5)
 _INTERRUPTED = 130
-"""The exit code by which typer tells of Ctrl-C."""
+"""What typer returns for Ctrl-C."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,16 +26,14 @@ def main(arguments: Sequence[str]) -> int:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = command(list(arguments), standalone_mode=False, prog_name="ninelives-rig sabotage")
-    except typer.Exit as error:
-        if error.exit_code != _INTERRUPTED:
-            return error.exit_code
-        print("interrupted; every process has been ended", file=sys.stderr)
-        return 2
     except Exception as error:
         print(f"error: {error}", file=sys.stderr)
         return 3
     finally:
         signal.signal(signal.SIGTERM, before)
+    if code == _INTERRUPTED:
+        print("interrupted; every process has been ended", file=sys.stderr)
+        return 2
     return int(code or 0)
 
 
