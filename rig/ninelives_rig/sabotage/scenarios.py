@@ -52,7 +52,7 @@ def _arm(name: str, **changes: object) -> Arm:
 
 
 def _one_by_one(name: str, effect: str, position: str, **changes: object) -> Arm:
-    """One flow at a time in each process, so that no kill is missed because of another."""
+    """One flow at a time in the whole arm, so that each kill has its own consequence and none is missed."""
     return _arm(
         name,
         workload=_workload(name, effect, 0.02),
@@ -64,6 +64,7 @@ def _one_by_one(name: str, effect: str, position: str, **changes: object) -> Arm
         in_flight=1,
         flows_max=1,
         takeovers_max=0,
+        coordinator_share=0.0,
         **changes,
     )
 
