@@ -15,6 +15,7 @@ def test_an_earlier_bundle_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "plots").mkdir()
     for name in ("manifest.json", "verdict.json", "report.md", "digests.json", "plots/a.png", "arms/old/arm.json"):
         (tmp_path / name).write_text("{}")
+    (tmp_path / "manifest.json").write_text('{"schema":1,"campaign":"a","engine":"b","seed":"1","arms":[]}')
     (tmp_path / "notes.txt").write_text("mine")
     BundleWriter(tmp_path).close()
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
@@ -25,6 +26,14 @@ def test_a_directory_that_is_no_bundle_is_refused_and_kept(tmp_path: Path) -> No
     with pytest.raises(OutRefused, match=r"'thesis\.tex'.*--out"):
         BundleWriter(tmp_path)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_manifest_of_something_else_makes_no_bundle(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"name": "my web app"}')
+    (tmp_path / "report.md").write_text("mine")
+    with pytest.raises(OutRefused, match="not a bundle"):
+        BundleWriter(tmp_path)
+    assert (tmp_path / "report.md").read_text() == "mine"
 
 
 def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
