@@ -44,7 +44,7 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
 
 def test_two_runs_never_write_to_one_bundle(tmp_path: Path) -> None:
     first = BundleWriter(tmp_path)
-    first.manifest({"schema": 1})
+    first.manifest({"schema": 1, "campaign": "a", "engine": "b", "seed": "1", "arms": []})
     with pytest.raises(OutRefused, match="another run"):
         BundleWriter(tmp_path)
     assert (tmp_path / "manifest.json").exists()
