@@ -61,7 +61,6 @@ def assess(bundle_path: Path, *, checkers: Sequence[Checker] = CHECKERS) -> Verd
     loaded = {arm.spec.name: arm for arm in bundle.arms}
     names = [*manifest["arms"], *(name for name in bundle.broken if name not in manifest["arms"])]
     settings = manifest.get("settings")
-    aborted = bool(manifest.get("aborted"))
     return Verdict(
         campaign=manifest.get("campaign"),
         engine=manifest.get("engine"),
@@ -69,8 +68,7 @@ def assess(bundle_path: Path, *, checkers: Sequence[Checker] = CHECKERS) -> Verd
         commit=manifest.get("commit"),
         settings=settings if isinstance(settings, dict) else {},
         arms=tuple(
-            _judge_arm(loaded[name], checkers, aborted) if name in loaded else _broken_arm(name, bundle.broken)
-            for name in names
+            _judge_arm(loaded[name], checkers) if name in loaded else _broken_arm(name, bundle.broken) for name in names
         ),
         findings=tuple(_bundle_findings(bundle)),
     )
@@ -82,11 +80,9 @@ def _broken_arm(name: str, broken: dict[str, str] | Any) -> ArmVerdict:
     return ArmVerdict(name, no_measures(reason), (finding,))
 
 
-def _judge_arm(arm: Arm, checkers: Sequence[Checker], aborted: bool) -> ArmVerdict:
+def _judge_arm(arm: Arm, checkers: Sequence[Checker]) -> ArmVerdict:
     facts = Facts(arm)
     findings = [finding for checker in checkers for finding in _run(checker, facts)]
-    if aborted:
-        findings = [_unproved(finding) for finding in findings]
     try:
         metrics = dict(measure(facts))
     except Exception as error:
@@ -119,16 +115,6 @@ def _placed(finding: Finding, arm: str, evidence_lost: bool) -> Finding:
         status = Status.INCONCLUSIVE
         sentence += " Evidence was lost, so that this proves nothing."
     return Finding(finding.name, status, finding.count, sentence, finding.lines, arm, finding.from_absence)
-
-
-def _unproved(finding: Finding) -> Finding:
-    """Evidence of a run that was cut off accuses nobody: its tables may not have been collected."""
-    if finding.status is not Status.FAIL:
-        return finding
-    sentence = finding.sentence + " The run was cut off, so that this proves nothing."
-    return Finding(
-        finding.name, Status.INCONCLUSIVE, finding.count, sentence, finding.lines, finding.arm, finding.from_absence
-    )
 
 
 def _raised(name: str, error: Exception, arm: str) -> Finding:

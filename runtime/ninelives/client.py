@@ -6,8 +6,7 @@ import asyncio
 import builtins
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any, Self
 from uuid import UUID, uuid4
 
@@ -69,10 +68,7 @@ class Handle:
 
 
 class Client:
-    """A door to one schema of one database; open it with ``async with``.
-
-    ``queries_`` replaces named SQL blocks and is for the rig's mutants only.
-    """
+    """A door to one schema of one database; open it with ``async with``."""
 
     def __init__(
         self,
@@ -80,12 +76,11 @@ class Client:
         *,
         schema: str = "ninelives",
         settings: Settings | None = None,
-        overrides: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.dsn = dsn.strip()
         self.schema = schema
         self.settings = settings or Settings()
-        self._queries = queries.load(schema, overrides)
+        self._queries = queries.load(schema)
         self._start_lock = zlib.crc32(schema.encode()) - (1 << 31)
         self._channel = "ninelives_" + hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest()
         self._lanes: list[Lane] = []

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Collection, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Collection, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +31,8 @@ from ninelives.wire import SESSION_SETTINGS_DURABLE, Wire
 
 log = logging.getLogger("ninelives.node")
 
+GIVE_BACK_AFTER_S = 1.0
+
 
 class Node(Client):
     """Run ``flows`` for one schema; also a client, whose starts it runs itself.
@@ -48,9 +49,8 @@ class Node(Client):
         schema: str = "ninelives",
         settings: Settings | None = None,
         name: str = "node",
-        overrides: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        super().__init__(dsn, schema=schema, settings=settings, overrides=overrides)
+        super().__init__(dsn, schema=schema, settings=settings)
         self.name = name
         self.registry = Registry(flows)
         self.transactions = Transactions(self._open_transaction, self._queries, self.settings.transactions_max)
@@ -224,10 +224,13 @@ class Node(Client):
             if self._leaving:
                 return
             log.error("activation of %s was cancelled by its own step; its lease is given back", activation.instance_id)
-            await self._give_back(activation)
+            await self._give_back(activation, counts=True)
+        except StoreUnavailable as error:
+            log.warning("activation of %s: %s; its lease is given back", activation.instance_id, error)
+            await self._give_back(activation, counts=False)
         except Exception:
             log.exception("activation of %s failed; its lease is given back", activation.instance_id)
-            await self._give_back(activation)
+            await self._give_back(activation, counts=True)
         finally:
             activation.closed.set()
         self.progressed(activation)
@@ -243,9 +246,10 @@ class Node(Client):
             self._suspect = None
             self._claimer.wake_for_orphans()
 
-    async def _give_back(self, activation: Activation) -> None:
-        await asyncio.sleep(1.0)
-        row = Release(activation.instance_id.bytes, activation.token, self._loop.create_future())
+    async def _give_back(self, activation: Activation, *, counts: bool) -> None:
+        """Give back a lease that an error ended, not at once; a step's own fault counts towards poison."""
+        await asyncio.sleep(GIVE_BACK_AFTER_S)
+        row = Release(activation.instance_id.bytes, activation.token, self._loop.create_future(), counts)
         self.submit(row)
         await row.answered
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-UUID_OID, INT8_OID, INT4_OID, TEXT_OID, JSON_OID, UUID_ARRAY_OID = 2950, 20, 23, 25, 114, 2951
-_ARRAY_OID = {UUID_OID: 2951, INT8_OID: 1016, INT4_OID: 1007, TEXT_OID: 1009, JSON_OID: 199}
+UUID_OID, INT8_OID, INT4_OID, TEXT_OID, JSON_OID = 2950, 20, 23, 25, 114
 
 _HEADER = struct.Struct(">iiiii")
 _EMPTY = struct.Struct(">iii")

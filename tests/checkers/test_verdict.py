@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.checkers.stories import after_commit, idempotent
 
 from ninelives_rig.checkers import CHECKERS, Checker
 from ninelives_rig.checkers.facts import Facts
+from ninelives_rig.evidence.seal import seal
 from ninelives_rig.judge import check_command, judge
 from ninelives_rig.verdict import ArmVerdict, Finding, Status, Verdict, merge
 
@@ -153,3 +155,27 @@ def test_broken_arm_leaves_its_figures_unknown(tmp_path: Path) -> None:
     judge(root)
     (arm,) = orjson.loads((root / "verdict.json").read_bytes())["arms"]
     assert (arm["verdict"], arm["flows"], arm["lost"], arm["resume_s"]["n"]) == ("BROKEN", None, None, 0)
+
+
+def _interrupt(root: Path) -> None:
+    """Make of a bundle what an interruption leaves: no tables, and a manifest that says so."""
+    path = root / "manifest.json"
+    path.write_bytes(path.read_bytes().replace(b'"dirty"', b'"aborted":"interrupted","dirty"'))
+    seal(root)
+
+
+def test_an_interrupted_run_without_tables_accuses_nobody(tmp_path: Path) -> None:
+    """Its nodes saw ends acknowledged that no table shows, because no table was collected."""
+    root = write_bundle(tmp_path / "bundle", idempotent())
+    shutil.rmtree(root / "arms" / "before-commit" / "tables")
+    _interrupt(root)
+    verdict = judge(root)
+    assert verdict.status is UNSURE
+    assert "acknowledged.end_missing" in {finding.name for finding in verdict.all_findings}
+
+
+def test_what_an_interrupted_run_does_show_still_counts(tmp_path: Path) -> None:
+    stale = next(case for case in CASES if "fencing.stale_row" in case.findings)
+    root = write_bundle(tmp_path / "bundle", stale.tell())
+    _interrupt(root)
+    assert judge(root).status is FAIL

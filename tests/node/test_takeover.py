@@ -241,3 +241,19 @@ def test_a_parked_instance_survives_its_node_and_is_woken_on_another(store_dsn: 
             await until_state(store_dsn, handle.instance_id, "Completed")
 
     run(main())
+
+
+def test_suspects_follow_each_other_without_waiting_for_the_poll(store_dsn: str, given: dict[str, Any]) -> None:
+    """One is taken at a time; the commit of one must bring the look for the next."""
+
+    async def main() -> None:
+        async with connect(store_dsn) as client:
+            handles = [await client.start(flows.THREE, given) for _ in range(5)]
+            sql(store_dsn, "insert into ninelives.node_session values (99, 'gone', now(), now(), now(), now())")
+            sql(store_dsn, "update ninelives.flow_wake set holder = 99, run_at = null")
+            sql(store_dsn, "update ninelives.flow_instance set claims = 7")
+            async with make_node(store_dsn, poll_s=3600.0):
+                for handle in handles:
+                    await handle.result(20)
+
+    run(main())

@@ -65,6 +65,28 @@ def test_two_nodes_that_claim_at_once_share_and_never_both_get_one(store_dsn: st
     run(main())
 
 
+def test_due_and_orphaned_instances_share_the_room(store_dsn: str) -> None:
+    """A node with room for two and no more takes two, whatever is due besides what dead nodes held."""
+
+    async def main() -> None:
+        async with one_door(store_dsn) as door:
+            rows = [door.start_row(uuid4()) for _ in range(6)]
+            await door.send(*rows)
+            orphans = [row.instance_id for row in rows[:1]]
+            sql(store_dsn, "insert into ninelives.node_session values (99, 'gone', now(), now(), now(), now())")
+            sql(
+                store_dsn,
+                "update ninelives.flow_wake set holder = 99, run_at = null where instance_id = %s",
+                rows[0].instance_id.hex(),
+            )
+            first = await door.claim(limit=2, recovery_limit=2)
+            assert len(first) == 2
+            assert [claimed.instance_id for claimed in first if claimed.takeover] == orphans
+            assert len(await door.claim(limit=2, recovery_limit=2)) == 2
+
+    run(main())
+
+
 def test_what_a_node_does_not_carry_is_never_touched_and_never_blocks_a_batch(store_dsn: str) -> None:
     async def main() -> None:
         async with one_door(store_dsn) as door:

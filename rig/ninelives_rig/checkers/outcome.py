@@ -8,7 +8,6 @@ import pandas as pd
 
 from ninelives_rig.checkers.base import Checker, Problems, unless_progressing
 from ninelives_rig.checkers.facts import ATTEMPT_KEY, STEP_KEY, TERMINAL, Facts, show
-from ninelives_rig.evidence.bundle import ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
 # What the server had acknowledged to the process that died at the boundary.
@@ -91,12 +90,13 @@ def check_acknowledged(facts: Facts) -> list[Finding]:
 def _check_ends(facts: Facts, problems: Problems) -> None:
     ended = facts.finishes["instance_id"].dropna().tolist()
     ended += [kill.instance_id for kill in facts.kills if kill.boundary == _FINISH_BOUNDARY and kill.instance_id]
-    lines = [
-        f"instance_id={one} state={facts.states.get(one, 'no row')}"
-        for one in sorted(set(ended))
-        if facts.states.get(one) not in TERMINAL
-    ]
-    problems.add("end_missing", Status.FAIL, "{n} acknowledged ends are not there.", lines)
+    gone = [one for one in sorted(set(ended)) if one not in facts.states]
+    undone = [one for one in sorted(set(ended)) if one in facts.states and facts.states[one] not in TERMINAL]
+    sentence = "{n} acknowledged ends are not there."
+    shown = [f"instance_id={one} state={facts.states[one]}" for one in undone]
+    problems.add("end_missing", Status.FAIL, sentence, shown)
+    absent = [f"instance_id={one} state=no row" for one in gone]
+    problems.add("end_missing", Status.FAIL, sentence, absent, from_absence=True)
 
 
 def _check_rows(facts: Facts, problems: Problems) -> None:
@@ -209,10 +209,6 @@ def _check_wakes(facts: Facts, problems: Problems) -> None:
     deaf = rest[(rest["state"] != "Suspended") | (rest["seq"] != rest["seen_seq"])]
     columns = ["instance_id", "state", "seq", "seen_seq"]
     problems.add_rows("unwakeable", Status.FAIL, "{n} instances wait for nothing [I13].", deaf, columns)
-
-
-def _has_journal(spec: ArmSpec) -> bool:
-    return spec.journal
 
 
 CHECKERS = (

@@ -17,7 +17,7 @@ with alive as materialized (
         select w.instance_id, w.run_at from ninelives.flow_wake w
          where w.plan_id = p.plan_id and w.run_at <= now() and w.holder is null and exists (select from alive)
          order by w.run_at limit $3 for no key update of w skip locked) d
-     order by d.run_at limit $3
+     order by d.run_at limit (select greatest(0, $3 - count(*)) from orphaned)
 ), taken as materialized (
     select instance_id from orphaned union select instance_id from due
 ), suspect as materialized (

@@ -43,19 +43,20 @@ select b.ord::int,
 -- name: release
 -- purpose: give leases back, due at once: a node that leaves, or the audit of a claim that was never answered
 -- locks: taken by park_lock_wakes and commit_lock
--- guard: holder = me and lease.token = token = fence; the state stays
+-- guard: holder = me and lease.token = token = fence; the state stays; a claim that did its work badly keeps counting
 with b as (
-    select * from unnest($1::uuid[], $2::bigint[]) with ordinality as b(instance_id, token, ord)
+    select * from unnest($1::uuid[], $2::bigint[], $4::bool[]) with ordinality as b(instance_id, token, counts, ord)
 ), w as (
     update ninelives.flow_wake w set holder = null, run_at = now()
       from b join ninelives.flow_instance i on i.instance_id = b.instance_id
              join ninelives.flow_lease l on l.instance_id = b.instance_id
      where w.instance_id = b.instance_id and w.holder = $3 and i.fence = b.token and l.token = b.token
-    returning w.instance_id
+    returning w.instance_id, b.counts
 ), l as (
     update ninelives.flow_lease l set holder = null from w where l.instance_id = w.instance_id
 ), c as (
-    update ninelives.flow_instance i set claims = greatest(0, i.claims - 1) from w where i.instance_id = w.instance_id
+    update ninelives.flow_instance i set claims = greatest(0, i.claims - 1)
+      from w where i.instance_id = w.instance_id and not w.counts
 )
 select b.ord::int, case when w.instance_id is null then 'not holder' else 'released' end
   from b left join w on w.instance_id = b.instance_id;

@@ -186,6 +186,7 @@ def release(rows: Sequence[Release], session_id: int) -> list[Statement]:
                 uuid_array([row.instance_id for row in rows]),
                 int8_array([row.token for row in rows]),
                 int8(session_id),
+                _bool_array([_TRUE if row.counts else _FALSE for row in rows]),
             ),
         ),
     ]

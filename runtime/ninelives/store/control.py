@@ -67,11 +67,6 @@ class Control:
         self._closed = True
         self.renew_connection()
 
-    @property
-    def lost(self) -> bool:
-        """Whether the connection is gone."""
-        return self._wire is None or self._wire.lost
-
     async def claim(
         self, session_id: int, plan_ids: Sequence[int], limits: claims.Limits
     ) -> list[Claimed] | None:

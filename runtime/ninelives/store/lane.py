@@ -69,11 +69,6 @@ class Lane:
             self._scheduled = True
             self._loop.call_soon(self._flush)
 
-    @property
-    def backlog(self) -> int:
-        """Rows that wait to be sent."""
-        return sum(len(rows) for rows in self._waiting.values())
-
     async def close(self) -> None:
         """Close the connection; what was not answered never will be, and is told so (``Verdict.UNKNOWN``)."""
         self._closed = True

@@ -118,9 +118,15 @@ class Park(Row):
 
 
 class Release(Row):
-    """A lease given back, due at once."""
+    """A lease given back, due at once; ``counts`` keeps its claim in the count that finds poison."""
 
-    __slots__ = ()
+    __slots__ = ("counts",)
+
+    def __init__(
+        self, instance_id: bytes, token: int, answered: asyncio.Future[str], counts: bool = False
+    ) -> None:
+        Row.__init__(self, instance_id, token, answered)
+        self.counts = counts
 
 
 class Start(Row):
