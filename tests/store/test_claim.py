@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from tests.store.doors import (
     declare_dead,
@@ -23,6 +26,8 @@ from tests.store.doors import (
     until_blocked,
     value,
 )
+
+from ninelives import queries
 
 pytestmark = pytest.mark.postgres
 
@@ -155,6 +160,52 @@ def test_a_paused_instance_rests_at_the_claim_and_comes_back_with_the_resume(sto
             assert (claimed.token, claimed.seq) == (1, 2)
 
     run(main())
+
+
+def test_a_resume_that_commits_while_a_claim_runs_is_not_put_to_rest(store_dsn: str) -> None:
+    """The claim's snapshot still shows the pause; its lock is taken behind the resume. The wake must survive."""
+
+    async def main() -> None:
+        async with one_door(store_dsn) as door:
+            made = await door.start()
+            await door.control.pause(made.bytes)
+            with gate_behind_the_snapshot(store_dsn) as opened, resume_in_the_open(store_dsn, made) as resume:
+                claim = asyncio.ensure_future(door.claim())
+                await until_blocked(store_dsn)
+                resume.commit()
+                opened()
+                taken = await claim
+            assert [claimed.token for claimed in taken or await door.claim()] == [1]
+
+    run(main())
+
+
+@contextmanager
+def gate_behind_the_snapshot(dsn: str) -> Iterator[Callable[[], None]]:
+    """Stop every claim between its snapshot and its first lock, until the function is called."""
+    key = 9_119
+    with psycopg.connect(dsn, autocommit=True) as keeper:
+        keeper.execute("select pg_advisory_lock(%s)", [key])
+        keeper.execute("alter table ninelives.node_session rename to node_session_kept")
+        keeper.execute(
+            b"create view ninelives.node_session as select * from ninelives.node_session_kept"
+            b" where pg_advisory_xact_lock_shared(%d) is not null" % key
+        )
+        try:
+            yield lambda: keeper.execute("select pg_advisory_unlock(%s)", [key]) and None
+        finally:
+            keeper.execute("drop view ninelives.node_session")
+            keeper.execute("alter table ninelives.node_session_kept rename to node_session")
+
+
+@contextmanager
+def resume_in_the_open(dsn: str, made: UUID) -> Iterator[psycopg.Connection]:
+    """A resume that has made its changes and not committed them."""
+    texts = queries.load("ninelives")
+    with psycopg.connect(dsn, cursor_factory=psycopg.RawCursor) as connection:
+        for block in ("wake", "resume"):
+            connection.execute(texts[block].encode(), [made])
+        yield connection
 
 
 def test_a_paused_instance_of_a_dead_session_rests_too(store_dsn: str) -> None:

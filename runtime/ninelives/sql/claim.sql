@@ -25,7 +25,9 @@ with alive as materialized (
      where i.instance_id in (select t.instance_id from taken t) and i.claims >= $5
      order by i.claims limit $6
 ), locked as materialized (
-    select i.instance_id from ninelives.flow_instance i
+    -- Whether it may run is read here, from the row as locked: an UPDATE would judge the version of its snapshot, and
+    -- put a wake to rest that a resume had just made.
+    select i.instance_id, not i.paused and i.finished_at is null as may_run from ninelives.flow_instance i
      where i.instance_id in (select t.instance_id from taken t)
        and (i.claims < $5 or i.instance_id in (select s.instance_id from suspect s))
      order by i.instance_id for no key update
@@ -34,7 +36,7 @@ with alive as materialized (
        set fence = greatest(i.fence, coalesce(l.token, 0)) + 1, claims = i.claims + 1, version = i.version + 1,
            state = case i.state when 'Compensating' then i.state else 'Running' end, updated_at = now()
       from locked k left join ninelives.flow_lease l on l.instance_id = k.instance_id
-     where i.instance_id = k.instance_id and not i.paused and i.finished_at is null
+     where i.instance_id = k.instance_id and k.may_run
     returning i.instance_id, i.plan_id, i.fence, i.claims, i.state, i.input, i.frontier, i.state_bag,
               i.state_bag_sequence, i.deadline_at, i.state_bag_sequence < i.next_sequence - 1 as has_rows
 ), leased as (
@@ -48,8 +50,7 @@ with alive as materialized (
     returning w.instance_id, w.seq
 ), rested as (
     update ninelives.flow_wake w set holder = null, run_at = null
-      from locked k where w.instance_id = k.instance_id
-       and not exists (select from raised r where r.instance_id = k.instance_id)
+      from locked k where w.instance_id = k.instance_id and not k.may_run
 ), noted as materialized (
     select set_config('ninelives.claimed', coalesce(string_agg(r.instance_id::text, ','), ''), true) from raised r
 )
