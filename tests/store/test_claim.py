@@ -191,8 +191,12 @@ def gate_behind_the_snapshot(dsn: str) -> Iterator[Callable[[], None]]:
             b"create view ninelives.node_session as select * from ninelives.node_session_kept"
             b" where pg_advisory_xact_lock_shared(%d) is not null" % key
         )
+
+        def open_gate() -> None:
+            keeper.execute("select pg_advisory_unlock(%s)", [key])
+
         try:
-            yield lambda: keeper.execute("select pg_advisory_unlock(%s)", [key]) and None
+            yield open_gate
         finally:
             keeper.execute("drop view ninelives.node_session")
             keeper.execute("alter table ninelives.node_session_kept rename to node_session")
