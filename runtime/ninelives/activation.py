@@ -140,10 +140,10 @@ class Activation:
     async def _idempotent(self, command: RunStep) -> Decision:
         attempt = self._attempt(command)
         try:
-            row = attempt.success(result := await attempt.run())
+            row = attempt.success(await attempt.run())
         except Exception as error:
             return await self._failed(attempt, error)
-        return await self._commit(row, self._recall.fold_result(row, result))
+        return await self._commit(row, self._recall.succeed(row))
 
     async def _at_most_once(self, command: RunStep) -> Decision:
         """Announce, run, commit; a body that neither returns nor says "it did not happen" leaves a doubt."""
@@ -191,7 +191,7 @@ class Activation:
         except NinelivesError as error:
             return await self._failed(attempt, error, settles=settles)
         row.settles = settles
-        return await self._commit(row, self._recall.fold_result(row, result))
+        return await self._commit(row, self._recall.succeed(row))
 
     async def _transactional(self, command: RunStep) -> Decision:
         """Run the body in a transaction that also commits the step row and checks the fence."""
@@ -199,7 +199,7 @@ class Activation:
         async with self._host.transactions.open() as connection:
             attempt = self._attempt(command, connection)
             try:
-                row = attempt.success(result := await attempt.run())
+                row = attempt.success(await attempt.run())
             except Exception as error:
                 failure = error
             else:
@@ -207,7 +207,7 @@ class Activation:
                     Boundary.TRANSACTION_PREPARED, self.instance_id, command.scope, command.node.step_id,
                     command.attempt, self.token,
                 )  # fmt: skip
-                decision = self._recall.fold_result(row, result)
+                decision = self._recall.succeed(row)
                 verdict = await self._host.transactions.commit(connection, row)
         if failure is not None:
             return await self._failed(attempt, failure)
@@ -226,7 +226,7 @@ class Activation:
         """Commit a failed attempt: a row of its own."""
         row, described = attempt.failure(error)
         row.settles = settles
-        self._recall.apply(row, described, row.retry_ms)
+        self._recall.fail(row, described)
         return await self._commit(row, self._recall.decide())
 
     def _attempt(self, command: RunStep, connection: Any = None) -> Attempt:
@@ -247,8 +247,7 @@ class Activation:
                     b"ninelives.await_signal", b"1", SUCCESS, signal.payload, None, 0,
                 )  # fmt: skip
                 row.signal_id = signal.signal_id.encode()
-                self._recall.apply(row, codec.decode(signal.payload), -1)
-                return await self._commit(row, self._recall.fold(row))
+                return await self._commit(row, self._recall.succeed(row))
         return await self._rest(-1)
 
     # -- doubts
@@ -284,9 +283,7 @@ class Activation:
     # -- the journal
 
     async def _commit(self, row: StepCommit, decision: Decision) -> Decision:
-        reached(
-            Boundary.JOURNAL_PREPARED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token
-        )
+        reached(Boundary.JOURNAL_PREPARED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token)
         verdict = await self._write(row)
         if verdict == Verdict.COMMITTED:
             return await self._committed(row, decision)
@@ -299,9 +296,7 @@ class Activation:
         return self._refused(verdict)
 
     async def _committed(self, row: StepCommit, decision: Decision) -> Decision:
-        reached(
-            Boundary.JOURNAL_COMMITTED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token
-        )
+        reached(Boundary.JOURNAL_COMMITTED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token)
         self._host.progressed(self)
         if row.finish is not None:
             return self._over(row.finish.decode(), row.finish_result)
@@ -387,5 +382,3 @@ def _poison(claims: int) -> dict[str, Any]:
         "message": f"claimed {claims} times without one commit: it ends the nodes that run it; "
         "look at their logs, fix the step, and start it again under another id",
     }
-
-

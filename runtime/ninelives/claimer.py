@@ -116,7 +116,8 @@ class Claimer:
         if node.leaving or not node.plan_ids:
             return False
         limits = self._limits()
-        with node.outstanding.claim():
+        claim = node.outstanding.begin()
+        try:
             session_id = node.session_id
             taken = await node.control.claim(session_id, list(node.plan_ids), limits)
             if session_id != node.session_id or taken is None:
@@ -124,6 +125,8 @@ class Claimer:
             for claimed in taken:
                 self.takeovers += claimed.takeover
                 node.activate(claimed)
+        finally:
+            node.outstanding.end(claim)
         orphans = sum(claimed.takeover for claimed in taken)
         more_orphans = 0 < limits.orphaned <= orphans
         self._orphans = self._orphans and more_orphans

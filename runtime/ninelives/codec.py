@@ -70,6 +70,11 @@ def copy(value: Any) -> Any:
     return _loads(_dumps(value))
 
 
+def fresh(value: Any) -> Any:
+    """Return what nobody else holds: an encoded payload (bytes, which no JSON value is) decoded, a value copied."""
+    return decode(value) if type(value) is bytes else copy(value)
+
+
 def error_text(error: BaseException) -> dict[str, Any]:
     """Describe an exception as a dict that `encode` always accepts, whatever is in its text.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from . import codec
 from .errors import PayloadRefused
 from .progress import Progress
 from .ranges import Ranges
@@ -18,7 +19,7 @@ _Key = tuple[str, int]
 class StepRow:
     """One committed attempt of a step.
 
-    `outcome` is Success, Failure or Compensated; `result` the decoded result, or the error of a failure;
+    `outcome` is Success, Failure or Compensated; `result` the result (bytes: still encoded), or the error of a failure;
     `nondeterministic` what the attempt captured; `retry_in_ms` what is left of the delay before the next attempt.
     """
 
@@ -130,7 +131,8 @@ class Trouble:
 class Frontier:
     """The committed state of one instance. Applying a row twice changes nothing; rows come in sequence order.
 
-    `done_to` is the number of leading steps of the flow itself that are done.
+    `done_to` is the number of leading steps of the flow itself that are done. Results and the input are JSON values
+    or still encoded (bytes); whoever asks gets a copy.
     """
 
     __slots__ = (
@@ -156,35 +158,40 @@ class Frontier:
 
     def apply(self, row: StepRow) -> None:
         """Take in a committed row. Raises ValueError for an outcome it does not know."""
-        scope = row.scope
-        step_id = row.step_id
-        outcome = row.outcome
+        scope, step_id, outcome = row.scope, row.step_id, row.outcome
+        if outcome == "Success":
+            self.succeed(scope, step_id, row.attempt, row.result)
+            return
         if "#" in scope and not self._enter_iterations(scope):
             return
-        if outcome == "Success":
-            if scope:
-                self._done.add(scope, step_id)
-                self._results.setdefault(scope, {})[step_id] = row.result
-            else:
-                root = self._done.root
-                root.add(step_id)
-                self.done_to = root.leading
-                self._root_results[step_id] = row.result
-            if row.attempt != 1:
-                self._attempts[scope, step_id] = row.attempt
-            if self.troubles:
-                self.troubles.pop((scope, step_id), None)
-            if self._open:
-                self._open.pop((scope, step_id), None)
-        elif outcome == "Failure":
-            self._apply_failure(row)
+        if outcome == "Failure":
+            self._fail(row)
         elif outcome == "Compensated":
             self._undone.add(scope, step_id)
             self._undo_troubles.pop((scope, step_id), None)
         else:
             raise ValueError(f"{row!r}: the outcome must be Success, Failure or Compensated")
 
-    def _apply_failure(self, row: StepRow) -> None:
+    def succeed(self, scope: str, step_id: int, attempt: int, result: Any) -> None:
+        """Take in the success of a step; `result` is a JSON value, or one still encoded (bytes)."""
+        if scope:
+            if "#" in scope and not self._enter_iterations(scope):
+                return
+            self._done.add(scope, step_id)
+            self._results.setdefault(scope, {})[step_id] = result
+        else:
+            root = self._done.root
+            root.add(step_id)
+            self.done_to = root.leading
+            self._root_results[step_id] = result
+        if attempt != 1:
+            self._attempts[scope, step_id] = attempt
+        if self.troubles:
+            self.troubles.pop((scope, step_id), None)
+        if self._open:
+            self._open.pop((scope, step_id), None)
+
+    def _fail(self, row: StepRow) -> None:
         trouble = self._trouble_of(row.scope, row.step_id, row.attempt)
         if trouble is None:
             return
@@ -291,10 +298,10 @@ class Frontier:
         return self._attempts.get((scope, step_id), 1)
 
     def result(self, scope: str, step_id: int) -> Any:
-        """Return the result of a finished step. Raises KeyError for one not finished or of an older iteration."""
+        """Return a copy of a finished step's result. Raises KeyError for one not finished or of an older iteration."""
         if self._bag is not None:
             self._open_bag()
-        return self._results[scope][step_id]
+        return codec.fresh(self._results[scope][step_id])
 
     def iteration(self, family: str) -> int:
         """Return the latest iteration of a loop that left something (family like `7#`), 0 for none."""
@@ -322,7 +329,10 @@ class Frontier:
         if self._open:
             facts["o"] = [[*key, row.kind, row.facts] for key, row in self._open.items()]
         self._open_bag()
-        bag = [[scope, list(results.items())] for scope, results in self._results.items()]
+        bag = [
+            [scope, [(step_id, _storable(result)) for step_id, result in results.items()]]
+            for scope, results in self._results.items()
+        ]
         return orjson.dumps(facts), orjson.dumps(bag)
 
     @classmethod
@@ -368,6 +378,10 @@ class Frontier:
             newer = self._results.setdefault(scope, {})
             for step_id, value in results.items():
                 newer.setdefault(step_id, value)
+
+
+def _storable(result: Any) -> Any:
+    return orjson.Fragment(result) if type(result) is bytes else result
 
 
 def _unreadable(what: str, error: Exception) -> PayloadRefused:

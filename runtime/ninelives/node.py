@@ -188,12 +188,13 @@ class Node(Client):
             return await self._start(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id)
         row = self._start_row(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id, hold=True)
         self._starting += 1
+        claim = self.outstanding.begin()
         try:
-            with self.outstanding.claim():
-                session_id = self.session_id
-                if await self._started(row) == "held" and session_id == self.session_id:
-                    self.activate(_born(row))
+            session_id = self.session_id
+            if await self._started(row) == "held" and session_id == self.session_id:
+                self.activate(_born(row))
         finally:
+            self.outstanding.end(claim)
             self._starting -= 1
         return Handle(self, UUID(bytes=row.instance_id))
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 
 class Outstanding:
     """Numbers the claims of a node in the order in which they were sent."""
@@ -13,16 +10,16 @@ class Outstanding:
         self._next = 0
         self._open: set[int] = set()
 
-    @contextmanager
-    def claim(self) -> Iterator[None]:
-        """Count a claim from before it is sent until its leases are known."""
+    def begin(self) -> int:
+        """Count a claim that is about to be sent, and return its number."""
         number = self._next
         self._next += 1
         self._open.add(number)
-        try:
-            yield
-        finally:
-            self._open.discard(number)
+        return number
+
+    def end(self, number: int) -> None:
+        """The leases of that claim are known, or will never be."""
+        self._open.discard(number)
 
     def mark(self) -> int:
         """Return a mark: claims sent so far are below it."""

@@ -21,7 +21,7 @@ _COMPLETED: Final = b"Completed"
 
 
 class Recall:
-    """The memory of one activation, rebuilt from the store by ``restore`` and moved forward by ``apply``."""
+    """The memory of one activation, rebuilt from the store by ``restore`` and moved forward by ``succeed`` and ``fail``."""
 
     __slots__ = (
         "_bag_bytes", "_bytes_since", "_deadline_at", "_rows_since", "_sequence", "frontier", "plan",
@@ -37,46 +37,55 @@ class Recall:
 
     def restore(self, claimed: Claimed) -> None:
         """Rebuild the frontier from the snapshot and the rows behind it."""
-        value = codec.decode(claimed.input)
-        frontier = Frontier.restore(value, claimed.frontier, claimed.bag)
+        frontier = Frontier.restore(claimed.input, claimed.frontier, claimed.bag)
         for step in claimed.steps:
-            result = None if step.result is None else codec.decode(step.result)
+            result: Any = step.result
+            if step.outcome != "Success":
+                result = None if step.result is None else codec.decode(step.result)
             captured = None if step.nondeterministic is None else codec.decode(step.nondeterministic)
             frontier.apply(
                 StepRow(
-                    step.scope, step.step_id, step.attempt, step.sequence, step.outcome, result, captured,
+                    step.scope,
+                    step.step_id,
+                    step.attempt,
+                    step.sequence,
+                    step.outcome,
+                    result,
+                    captured,
                     step.retry_in_ms if step.retry_in_ms >= 0 else None,
                 )
             )
         for intent in claimed.intents:
-            frontier.apply_intent(
-                IntentRow(intent.scope, intent.step_id, intent.attempt, intent.token, intent.outcome)
-            )
+            frontier.apply_intent(IntentRow(intent.scope, intent.step_id, intent.attempt, intent.token, intent.outcome))
         self.frontier = frontier
         self._bag_bytes = len(claimed.bag or b"")
         self._rows_since = len(claimed.steps)
         self._bytes_since = sum(len(step.result or b"") for step in claimed.steps)
 
-    def apply(self, row: StepCommit, result: Any, retry_in_ms: int = -1) -> None:
-        """Take a row that is about to be committed into the frontier."""
-        self._sequence += 1
-        self._rows_since += 1
-        self._bytes_since += len(row.result or b"")
+    def fail(self, row: StepCommit, error: dict[str, Any]) -> None:
+        """Take the row of a failed attempt that is about to be committed into the frontier."""
+        self._count(row)
         captured = None if row.nondeterministic is None else codec.decode(row.nondeterministic)
         self.frontier.apply(
             StepRow(
-                row.scope.decode(), row.step_id, row.attempt, self._sequence, row.outcome.decode(), result, captured,
-                retry_in_ms if retry_in_ms >= 0 else None,
+                row.scope.decode(),
+                row.step_id,
+                row.attempt,
+                self._sequence,
+                "Failure",
+                error,
+                captured,
+                row.retry_ms if row.retry_ms >= 0 else None,
             )
         )
 
-    def fold_result(self, row: StepCommit, result: Any) -> Decision:
-        """Apply a success and fold what follows from it into its commit."""
-        self.apply(row, result if isinstance(result, str | int | bool | None) else codec.copy(result))
-        return self.fold(row)
+    def succeed(self, row: StepCommit) -> Decision:
+        """Take the row of a success that is about to be committed, and fold what follows from it into its commit.
 
-    def fold(self, row: StepCommit) -> Decision:
-        """Decide what follows the applied row; an end goes into the same commit, and so does a due snapshot."""
+        The end of the instance goes into the same commit, and so does a snapshot that is due.
+        """
+        self._count(row)
+        self.frontier.succeed(row.scope.decode(), row.step_id, row.attempt, row.result)
         decision = self.decide()
         if decision.commands and isinstance(decision.commands[0], Complete):
             row.finish = _COMPLETED
@@ -86,6 +95,11 @@ class Recall:
             self._bag_bytes = len(row.bag)
             self._rows_since = self._bytes_since = 0
         return decision
+
+    def _count(self, row: StepCommit) -> None:
+        self._sequence += 1
+        self._rows_since += 1
+        self._bytes_since += len(row.result or b"")
 
     def decide(self, deadline_passed: bool | None = None) -> Decision:
         """Ask the decider; the deadline is judged by what the database said was left at the claim."""

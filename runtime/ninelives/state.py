@@ -27,7 +27,7 @@ class State:
     @property
     def input(self) -> Any:
         """The flow's input."""
-        return codec.copy(self._input)
+        return codec.fresh(self._input)
 
     def __getitem__(self, name: str) -> Any:
         """Return a step's result. Raises KeyError, listing what is finished, when there is none yet."""
@@ -35,7 +35,7 @@ class State:
         assert self._frontier is not None  # _locate has found the name
         if not self._frontier.is_done(scope, step_id):
             raise KeyError(f"step {name!r} is not finished; finished: {self._listed()}")
-        return codec.copy(self._frontier.result(scope, step_id))
+        return self._frontier.result(scope, step_id)
 
     def __contains__(self, name: str) -> bool:
         try:
@@ -80,7 +80,7 @@ def value_for(node: Step, plan: Plan, frontier: Frontier, scope: str = "") -> An
     """
     selected = node.input
     if selected is None:
-        return codec.copy(frontier.input)
+        return codec.fresh(frontier.input)
     if callable(selected):
         return selected(State(frontier.input, plan, frontier, scope))
     return codec.copy(selected)
