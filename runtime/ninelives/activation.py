@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any, Protocol
 from uuid import UUID
@@ -71,19 +72,32 @@ class Host(Protocol):
 class Activation:
     """One lease of one instance, from its claim to its end, rest, release or loss."""
 
-    def __init__(self, host: Host, plan: Plan, claimed: Claimed) -> None:
+    def __init__(self, host: Host, plan: Plan, claimed: Claimed, instance_id: UUID | None = None) -> None:
         self._host = host
         self._plan = plan
         self._claimed = claimed
         self._session_id = host.session_id
         self._loop = asyncio.get_running_loop()
-        self.instance_id = UUID(bytes=claimed.instance_id)
+        self.instance_id = instance_id or UUID(bytes=claimed.instance_id)
         self.token = claimed.token
         self.holding = True
+        self.task: asyncio.Task[None] | None = None
         self.ended: str | None = None
         self.result: bytes | None = None
-        self.closed = asyncio.Event()
+        self._watchers: list[asyncio.Future[None]] = []
         self._recall = Recall(plan, claimed)
+
+    def closed(self) -> asyncio.Future[None]:
+        """Return a future of the caller's own that is done when this activation is over."""
+        watcher = self._loop.create_future()
+        self._watchers.append(watcher)
+        return watcher
+
+    def close(self) -> None:
+        """Tell whoever waits that this activation is over."""
+        for watcher in self._watchers:
+            if not watcher.done():
+                watcher.set_result(None)
 
     async def run(self) -> None:
         """Drive the instance until it ends, rests, is given back, or the lease is lost."""
@@ -101,31 +115,31 @@ class Activation:
             else:
                 decision = await self._perform(decision.commands[0])
 
-    async def _perform(self, command: object) -> Decision:
+    def _perform(self, command: object) -> Awaitable[Decision]:
         match command:
             case RunStep():
-                return await self._step(command)
+                return self._step(command)
             case WaitSignal():
-                return await self._signal(command.node)
+                return self._signal(command.node)
             case Reconcile():
-                return await self._reconcile(command.node, command.scope, command.attempt, command.voids)
+                return self._reconcile(command.node, command.scope, command.attempt, command.voids)
             case Complete():
-                return await self._finish("Completed", self._recall.frontier.result("", self._plan.nodes[-1].step_id))
+                return self._finish("Completed", self._recall.frontier.result("", self._plan.nodes[-1].step_id))
             case Fail():
-                return await self._finish(command.state, command.error)
+                return self._finish(command.state, command.error)
         raise NotImplementedError(f"this release cannot perform {command!r}; a newer node can")
 
     # -- steps
 
-    async def _step(self, command: RunStep) -> Decision:
+    def _step(self, command: RunStep) -> Awaitable[Decision]:
         if command.delay_ms > 0:
-            return await self._delay(command)
+            return self._delay(command)
         kind = command.node.capability.effect.kind
         if kind == "idempotent":
-            return await self._idempotent(command)
+            return self._idempotent(command)
         if kind == "at_most_once":
-            return await self._at_most_once(command)
-        return await self._transactional(command)
+            return self._at_most_once(command)
+        return self._transactional(command)
 
     async def _delay(self, command: RunStep) -> Decision:
         """Wait for a retry: a short one here, a long one parked; one past the deadline not at all."""
@@ -212,7 +226,7 @@ class Activation:
         if failure is not None:
             return await self._failed(attempt, failure)
         if verdict == Verdict.COMMITTED:
-            return await self._committed(row, decision)
+            return self._committed(row, decision) or await self._rest(-1)
         if verdict in (Verdict.FENCED, Verdict.TERMINAL):
             return self._refused(verdict)
         if verdict == Verdict.PAUSED:
@@ -284,9 +298,10 @@ class Activation:
 
     async def _commit(self, row: StepCommit, decision: Decision) -> Decision:
         reached(Boundary.JOURNAL_PREPARED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token)
-        verdict = await self._write(row)
+        self._host.submit(row)
+        verdict = await row.answered
         if verdict == Verdict.COMMITTED:
-            return await self._committed(row, decision)
+            return self._committed(row, decision) or await self._rest(-1)
         if verdict == Verdict.PAUSED:
             return await self._commit_paused(row)
         if verdict == Verdict.ABSORBED:
@@ -295,14 +310,13 @@ class Activation:
             raise StoreUnavailable(f"the store refused a row of {self.instance_id}: {row.error}")
         return self._refused(verdict)
 
-    async def _committed(self, row: StepCommit, decision: Decision) -> Decision:
+    def _committed(self, row: StepCommit, decision: Decision) -> Decision | None:
+        """Take note of a commit; ``None`` where the instance was paused meanwhile and has to rest."""
         reached(Boundary.JOURNAL_COMMITTED, self.instance_id, row.scope.decode(), row.step_id, row.attempt, self.token)
         self._host.progressed(self)
         if row.finish is not None:
             return self._over(row.finish.decode(), row.finish_result)
-        if row.observed_pause:
-            return await self._rest(-1)
-        return decision
+        return None if row.observed_pause else decision
 
     async def _commit_paused(self, row: StepCommit) -> Decision:
         """The instance was paused at its last commit: its result row still counts, its end waits."""

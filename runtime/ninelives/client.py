@@ -57,8 +57,11 @@ class Handle:
         Raises ``InstanceFailed`` when it ended otherwise than Completed, ``InstanceUnknown`` when there is no such
         instance, ``TimeoutError`` after ``timeout_s`` seconds (the instance goes on).
         """
-        async with asyncio.timeout(timeout_s):
+        if timeout_s is None:
             state, result = await self._client.await_end(self.instance_id)
+        else:
+            async with asyncio.timeout(timeout_s):
+                state, result = await self._client.await_end(self.instance_id)
         if state == "Completed":
             return result
         raise InstanceFailed(self.instance_id, state, result if isinstance(result, dict) else {"message": str(result)})
@@ -150,33 +153,30 @@ class Client:
     async def _start(
         self, flow_id: str, version: str, plan_id: int, deadline_s: float | None, input: Any, instance_id: UUID | None
     ) -> Handle:
+        instance_id = checked_id(instance_id)
         row = self._start_row(flow_id, version, plan_id, deadline_s, input, instance_id, hold=False)
-        await self._started(row)
-        return Handle(self, UUID(bytes=row.instance_id))
+        await self._started(row, instance_id)
+        return Handle(self, instance_id)
 
     def _start_row(
         self, flow_id: str, version: str, plan_id: int, deadline_s: float | None, input: Any,
-        instance_id: UUID | None, hold: bool,
+        instance_id: UUID, hold: bool,
     ) -> Start:  # fmt: skip
         encoded = codec.encode(input, limit_bytes=self.settings.payload_limit_bytes, what=f"input of {flow_id}")
-        if instance_id is None:
-            instance_id = new_instance_id()
-        elif not isinstance(instance_id, UUID):
-            raise TypeError(f"instance_id is {instance_id!r}; give a UUID, or ninelives.instance_id_for(key)")
         return Start(
             instance_id.bytes, asyncio.get_running_loop().create_future(), plan_id, flow_id.encode(),
             version.encode(), encoded, round((deadline_s or 0) * 1000), hold,
         )  # fmt: skip
 
-    async def _started(self, row: Start) -> str:
+    async def _started(self, row: Start, instance_id: UUID) -> str:
         """Write a start and wait until it is durable; returns held, started or exists."""
         self.submit(row)
         verdict = await row.answered
         if verdict == "conflict":
-            raise InstanceConflict(UUID(bytes=row.instance_id))
+            raise InstanceConflict(instance_id)
         if verdict not in ("held", "started", "exists"):
             raise StoreUnavailable(f"the start was refused: {row.error or verdict}")
-        reached(Boundary.START_COMMITTED, UUID(bytes=row.instance_id), "", 0, 0, row.token)
+        reached(Boundary.START_COMMITTED, instance_id, "", 0, 0, row.token)
         return verdict
 
     # -- instances
@@ -283,6 +283,15 @@ class Client:
             listen=listen,
             connect_timeout_s=self.settings.connect_timeout_s,
         )
+
+
+def checked_id(instance_id: UUID | None) -> UUID:
+    """Return the caller's id, or a new one; raises TypeError for anything else."""
+    if instance_id is None:
+        return new_instance_id()
+    if not isinstance(instance_id, UUID):
+        raise TypeError(f"instance_id is {instance_id!r}; give a UUID, or ninelives.instance_id_for(key)")
+    return instance_id
 
 
 TERMINAL = frozenset({"Completed", "Failed", "TimedOut", "CompensationFailed", "Terminated"})

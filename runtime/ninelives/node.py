@@ -15,7 +15,8 @@ from ninelives import codec
 from ninelives.activation import Activation
 from ninelives.boundaries import Boundary, reached
 from ninelives.claimer import Claimer
-from ninelives.client import SINGLE, Client, Handle
+from ninelives.client import SINGLE, Client, Handle, checked_id
+from ninelives.collector import tune_collector
 from ninelives.errors import NinelivesError, StoreUnavailable
 from ninelives.flow import Flow
 from ninelives.migrate import require_schema
@@ -94,6 +95,7 @@ class Node(Client):
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain within ``drain_s`` and return."""
+        tune_collector()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop.set)
         try:
@@ -186,36 +188,36 @@ class Node(Client):
         plan_id = await self.register(plan)
         if self._leaving or self.room <= 0 or plan_id not in self._plans:
             return await self._start(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id)
+        instance_id = checked_id(instance_id)
         row = self._start_row(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id, hold=True)
         self._starting += 1
         claim = self.outstanding.begin()
         try:
             session_id = self.session_id
-            if await self._started(row) == "held" and session_id == self.session_id:
-                self.activate(_born(row))
+            if await self._started(row, instance_id) == "held" and session_id == self.session_id:
+                self.activate(_born(row), instance_id)
         finally:
             self.outstanding.end(claim)
             self._starting -= 1
-        return Handle(self, UUID(bytes=row.instance_id))
+        return Handle(self, instance_id)
 
     async def await_end(self, instance_id: UUID) -> tuple[str, Any]:
         """Wait for the end; what runs here is not asked of the database."""
         activation = self._activations.get(instance_id.bytes)
         if activation is not None:
-            await activation.closed.wait()
+            await activation.closed()
             if activation.ended is not None:
                 return activation.ended, codec.decode(activation.result or b"null")
         return await super().await_end(instance_id)
 
-    def activate(self, claimed: Claimed) -> None:
+    def activate(self, claimed: Claimed, instance_id: UUID | None = None) -> None:
         """Run a claimed instance."""
-        activation = Activation(self, self._plans[claimed.plan_id], claimed)
+        activation = Activation(self, self._plans[claimed.plan_id], claimed, instance_id)
         self._activations[claimed.instance_id] = activation
         if claimed.claims > self.settings.suspicious_claims:
             self._suspect = activation
-        task = self._loop.create_task(self._run(activation))
+        activation.task = task = self._loop.create_task(self._run(activation))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _run(self, activation: Activation) -> None:
         """Run one activation; an error of ours gives the lease back instead of keeping it for ever."""
@@ -233,7 +235,9 @@ class Node(Client):
             log.exception("activation of %s failed; its lease is given back", activation.instance_id)
             await self._give_back(activation, counts=True)
         finally:
-            activation.closed.set()
+            activation.close()
+            if activation.task is not None:
+                self._tasks.discard(activation.task)
         self.progressed(activation)
         self.finished += activation.ended is not None
         key = activation.instance_id.bytes

@@ -21,7 +21,7 @@ _COMPLETED: Final = b"Completed"
 
 
 class Recall:
-    """The memory of one activation, rebuilt from the store by ``restore`` and moved forward by ``succeed`` and ``fail``."""
+    """The memory of one activation, rebuilt from the store by ``restore`` and moved on by ``succeed`` and ``fail``."""
 
     __slots__ = (
         "_bag_bytes", "_bytes_since", "_deadline_at", "_rows_since", "_sequence", "frontier", "plan",

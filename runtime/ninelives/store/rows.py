@@ -53,7 +53,11 @@ class StepCommit(Row):
         attempt: int, capability_id: bytes, capability_version: bytes, outcome: bytes, result: bytes | None,
         nondeterministic: bytes | None, duration_ms: int,
     ) -> None:  # fmt: skip
-        Row.__init__(self, instance_id, token, answered)
+        self.instance_id = instance_id
+        self.token = token
+        self.answered = answered
+        self.resent = False
+        self.error = ""
         self.scope = scope
         self.step_id = step_id
         self.attempt = attempt
@@ -148,9 +152,12 @@ class Start(Row):
         self.state = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Claimed:
-    """A lease taken: everything a node needs to go on from the frontier."""
+    """A lease taken: everything a node needs to go on from the frontier.
+
+    Nobody changes one; it is not frozen because freezing makes building it four times as dear.
+    """
 
     instance_id: bytes
     plan_id: int
