@@ -77,7 +77,7 @@ SQL_MUTANTS: Mapping[str, tuple[Edit, ...]] = {
         SqlEdit("signal_early", "select $1, $2, $3, $4, clock_timestamp()", _ANOTHER_ID),
     ),
     "pause-ignored": (
-        SqlEdit("claim", "and not i.paused and i.finished_at", "and i.finished_at"),
+        SqlEdit("claim", "select i.instance_id, not i.paused and i.finished_at", "select i.instance_id, i.finished_at"),
         SqlEdit("commit_rows", "       and not (i.paused and b.finish is not null)\n", ""),
         SqlEdit("commit_rows", "from u where u.paused)", "from u where false)"),
         SqlEdit("commit_careful", " and not (i.paused and b.finish is not null)", ""),
