@@ -29,6 +29,9 @@ class B7Plan:
     fixed_per_s: tuple[int, ...]
     tcp_per_s: tuple[int, ...]
     two_nodes_per_s: tuple[int, ...]
+    checkpointed_per_s: tuple[int, ...]
+    """Arms that run across a timed checkpoint."""
+    checkpointed_s: float
     warmup_s: float
     arm_s: float
     saturation_in_flight: int
@@ -128,8 +131,8 @@ class Plan:
     b7: B7Plan = B7Plan(
         population=50_000, depth_max=64, result_bytes=200,
         poisson_per_s=(1_000, 5_000, 10_000, 20_000, 30_000), fixed_per_s=(5_000, 10_000), tcp_per_s=(5_000, 10_000),
-        two_nodes_per_s=(5_000, 10_000, 20_000), warmup_s=3.0, arm_s=15.0,
-        saturation_in_flight=2_000, saturation_s=10.0, saturation_long_s=60.0,
+        two_nodes_per_s=(5_000, 10_000, 20_000), checkpointed_per_s=(5_000, 10_000), checkpointed_s=70.0,
+        warmup_s=3.0, arm_s=15.0, saturation_in_flight=2_000, saturation_s=10.0, saturation_long_s=60.0,
     )  # fmt: skip
     engine: EnginePlan = EnginePlan(
         in_flight=2_000, warmup_s=3.0, closed_steps=(3, 20, 1_000), closed_s=15.0, long_s=180.0,
@@ -154,8 +157,8 @@ QUICK = Plan(
     b7=B7Plan(
         population=10_000, depth_max=64, result_bytes=200,
         poisson_per_s=(1_000, 5_000, 10_000, 20_000, 30_000), fixed_per_s=(5_000, 10_000), tcp_per_s=(5_000,),
-        two_nodes_per_s=(5_000,), warmup_s=0.5, arm_s=2.0,
-        saturation_in_flight=2_000, saturation_s=3.0, saturation_long_s=None,
+        two_nodes_per_s=(5_000,), checkpointed_per_s=(), checkpointed_s=70.0,
+        warmup_s=0.5, arm_s=2.0, saturation_in_flight=2_000, saturation_s=3.0, saturation_long_s=None,
     ),
     engine=EnginePlan(
         in_flight=2_000, warmup_s=0.5, closed_steps=(3, 20), closed_s=3.0, long_s=None,
