@@ -24,7 +24,7 @@ RUN_OPTIONS = $(call option,FLOWS,--flows) $(call option,KILLS,--kills) $(call o
 TELL_CODE = code=$$?; if [ $$code -ne 0 ]; then echo "$@: the rig's exit code is $$code (1 FAIL,\
  2 INCONCLUSIVE, 3 broken rig); make itself reports any failure as 2" >&2; fi; exit $$code
 
-.PHONY: help install chaos sabotage test check ci bench report wheel-check clean
+.PHONY: help install chaos sabotage test check ci bench bench-compare report wheel-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -56,8 +56,13 @@ check: install ## ruff, mypy, style, unit and checker tests (under 60 seconds)
 ci: ## what the build server runs: check, test, wheel-check
 	@bash .ci/run
 
-bench: ## the journal's figures (not built yet)
-	@echo 'make bench: the benchmarks of the journal are not built yet; nothing was measured.' >&2; exit 1
+bench: install ## measure what a durable step costs, beside PostgreSQL itself (40 minutes; QUICK=1: two)
+	@$(BIN)/python -m ninelives_bench run $(if $(filter-out 0 no false,$(QUICK)),--quick) $(call option,OUT,--out) \
+	  $(call option,SEED,--seed) $(call option,POSTGRES,--postgres) $(ARGS); $(TELL_CODE)
+
+bench-compare: install ## compare two result folders: make bench-compare A=dir B=dir
+	@$(if $(and $(value A),$(value B)),,echo 'make bench-compare: name two result folders: A=dir B=dir' >&2; exit 1;) \
+	  $(BIN)/python -m ninelives_bench compare $(call option,A,) $(call option,B,) $(ARGS); $(TELL_CODE)
 
 report: install ## write report.md and plots again from a bundle: make report BUNDLE=dir
 	@$(if $(value BUNDLE),,echo 'make report: name the bundle: make report BUNDLE=reports/evidence/NAME' >&2; exit 1;) \

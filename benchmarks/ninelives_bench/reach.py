@@ -45,9 +45,10 @@ def _compare(goal: Goal, reached: float | None) -> dict[str, Any]:
     return {"figure": goal.figure, "limit": goal.limit, "sense": goal.sense, "reached": reached, "held": held}
 
 
-def reach_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+def reach_table(rows: Iterable[Mapping[str, Any]], *, quick: bool) -> Table:
     """Return the table that a run prints at its end."""
-    table = Table(title="Reach", title_justify="left")
+    title = "Reach (a quick run: short arms, for a first look)" if quick else "Reach"
+    table = Table(title=title, title_justify="left")
     for column in ("figure", "limit", "reached", "held"):
         table.add_column(column, justify="left" if column == "figure" else "right")
     for row in rows:

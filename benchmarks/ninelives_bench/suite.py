@@ -169,7 +169,7 @@ QUICK = Plan(
         loaded_depths=(20,), cold_depths=(), batch_instances=1_000, batch_repeats=2,
     ),
     takeover=TakeoverPlan(instances=1_000, repeats=1),
-    renewal=RenewalPlan(leases=10_000, repeats=100),
+    renewal=RenewalPlan(leases=10_000, repeats=20),
     death=DeathPlan(("idle", "mid_statement", "frozen"), repeats=5, frozen_repeats=1, frozen_ttl_s=1.0),
     claims=ClaimsPlan(parked=(10, 10_000), repeats=200),
     sustained=SustainedPlan(rate_per_s=5_000, seconds=8.0, window_s=2.0, checkpoint_timeout_s=30),
