@@ -14,7 +14,7 @@ import psycopg
 from ninelives_bench.committer_arms import Arm, b7_arms, saturations
 from ninelives_bench.committer_load import Observed
 from ninelives_bench.committer_nodes import Measured, Nodes, Order, WarmUp
-from ninelives_bench.committer_population import count_steps, insert_population
+from ninelives_bench.committer_population import Population, count_steps, insert_population
 from ninelives_bench.distribution import distribution
 from ninelives_bench.ground import Ground, Spent
 from ninelives_bench.samples import SampleStore
@@ -82,15 +82,13 @@ def knee(arms: list[dict[str, Any]]) -> float | None:
 
 
 def _run(ground: Ground, nodes: Nodes, dsn: str, arm: Arm, plan: Plan, number: int) -> _Seen:
-    b7 = plan.b7
-    population = insert_population(dsn, arm.population(b7))
+    population = insert_population(dsn, arm.population(plan.b7))
     reach = ground.server.dsn_tcp if arm.transport == "tcp" else ground.server.dsn
     through = psycopg.conninfo.make_conninfo(reach, dbname=psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])
-    orders = []
-    for node, part in enumerate(population.split(arm.nodes)):
-        seed = plan.seed * 10_000 + number * 100 + node * 10
-        warmup, measured = arm.load(b7, b7.warmup_s, seed + 1), arm.load(b7, arm.seconds, seed)
-        orders.append(Order(through, part, WarmUp(warmup), Measured(measured), b7.depth_max, b7.result_bytes, seed))
+    orders = [
+        order_for(through, part, arm, plan, plan.seed * 10_000 + number * 100 + node * 10)
+        for node, part in enumerate(population.split(arm.nodes))
+    ]
     nodes.prepare(orders)
     before = ground.spent()
     observed = nodes.measure(time.perf_counter() + _LEAD_S, arm.seconds)
@@ -102,6 +100,13 @@ def _run(ground: Ground, nodes: Nodes, dsn: str, arm: Arm, plan: Plan, number: i
     if not acknowledged <= found <= acknowledged + unknown:
         raise RuntimeError(f"{arm.name}: {acknowledged} commits were acknowledged, the journal has {found}")
     return _Seen(arm, observed, spent)
+
+
+def order_for(dsn: str, population: Population, arm: Arm, plan: Plan, seed: int) -> Order:
+    """Return what one node of an arm does."""
+    b7 = plan.b7
+    warmup, measured = arm.load(b7, b7.warmup_s, seed + 1), arm.load(b7, arm.seconds, seed)
+    return Order(dsn, population, WarmUp(warmup), Measured(measured), b7.depth_max, b7.result_bytes, seed)
 
 
 @contextmanager

@@ -106,11 +106,15 @@ class _Phase:
 class CommitLoad:
     """Commits of one node to its part of a population, phase after phase."""
 
-    def __init__(self, client: LanesClient, population: Population, *, depth_max: int, result_bytes: int, seed: int):
+    def __init__(
+        self, client: LanesClient, population: Population, *, depth_max: int, result_bytes: int, seed: int,
+        grace_s: float = GRACE_S,
+    ) -> None:  # fmt: skip
         self._client = client
         self._ids = population.ids
         self._steps = [0] * population.count
         self._depth_max = depth_max
+        self._grace_s = grace_s
         # Drawn, not in order of the ids: neighbours in the index do not commit together.
         self._free = deque(np.random.default_rng(seed).permutation(population.count).tolist())
         self._result = b'"' + b"r" * max(0, result_bytes - 2) + b'"'
@@ -123,7 +127,7 @@ class CommitLoad:
         """Commit at the given times; `begin` is on the clock of ``time.perf_counter`` (default: now)."""
         start = time.perf_counter() if begin is None else begin
         phase = self._phase(start, len(load.due_s))
-        until = start + load.seconds + GRACE_S
+        until = start + load.seconds + self._grace_s
         before = self._used()
 
         def issue(index: int) -> bool:
@@ -160,7 +164,7 @@ class CommitLoad:
         for _ in range(min(load.in_flight, len(self._free))):
             issue()
         # An answer may be the last one for a moment, and the next commit go out behind it.
-        while phase.left and time.perf_counter() < until + GRACE_S:
+        while phase.left and time.perf_counter() < until + self._grace_s:
             await asyncio.sleep(min(0.01, load.seconds / 10))
         return self._observe(phase, np.empty(0), load.seconds, before)
 

@@ -60,13 +60,14 @@ class Pacer:
         done: asyncio.Future[None] = loop.create_future()
         self._begin = begin
         with Alarm(loop) as alarm:
-            alarm.on_ring = lambda: self._tick(alarm, done, until)
-            self._tick(alarm, done, until)
+            alarm.on_ring = lambda: self._tick(done, until)
+            alarm.set(begin)
             await done
 
-    def _tick(self, alarm: Alarm, done: asyncio.Future[None], until: float) -> None:
+    def _tick(self, done: asyncio.Future[None], until: float) -> float | None:
+        """Issue what is due; returns when to look again, None at the end."""
         if done.done():
-            return
+            return None
         due, issue, at, count = self._due, self._issue, self._next, len(self._due)
         now = time.perf_counter()
         elapsed = now - self._begin
@@ -75,10 +76,10 @@ class Pacer:
                 at += 1
         except BaseException as error:
             done.set_exception(error)
-            return
+            return None
         finally:
             self._next = at
         if at == count or now > until:
             done.set_result(None)
-        else:
-            alarm.set(max(self._begin + due[at], now + TICK_S))
+            return None
+        return max(self._begin + due[at], now + TICK_S)

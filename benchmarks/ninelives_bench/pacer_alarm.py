@@ -7,7 +7,6 @@ import ctypes
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -25,16 +24,20 @@ class _Times(ctypes.Structure):
 
 
 class Alarm:
-    """Rings once for each ``set``; use ``with``. Without timerfd (other systems) the loop's own timers serve."""
+    """Rings when it was set to; use ``with``. Without timerfd (other systems) the loop's own timers serve.
+
+    ``on_ring`` returns when it is to ring next, None for never.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._times = _Times()
+        self._pointer = ctypes.byref(self._times)
         self._handle: asyncio.TimerHandle | None = None
         self._fd = -1
         if hasattr(_libc, "timerfd_create"):
             self._fd = _libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
-        self.on_ring: Callable[[], None] = lambda: None
+        self.on_ring: Callable[[], float | None] = lambda: None
 
     def __enter__(self) -> Self:
         if self._fd >= 0:
@@ -51,17 +54,18 @@ class Alarm:
         if self._handle is not None:
             self._handle.cancel()
 
-    def set(self, at: float) -> None:
-        """Ring at ``at`` on the clock of ``time.perf_counter``, at once when that has passed."""
+    def set(self, at: float | None) -> None:
+        """Ring at ``at`` on the clock of ``time.perf_counter``, at once when that has passed; never for None."""
         if self._fd < 0:
-            self._handle = self._loop.call_later(max(0.0, at - time.perf_counter()), self.on_ring)
+            if at is not None:
+                self._handle = self._loop.call_later(max(0.0, at - time.perf_counter()), self._rung)
             return
-        self._times.at_s = int(at)
-        self._times.at_ns = int((at - int(at)) * 1e9)
-        if _libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(self._times), None) != 0:
+        # A time of nought disarms.
+        self._times.at_s = int(at or 0)
+        self._times.at_ns = int((at - int(at)) * 1e9) if at else 0
+        if _libc.timerfd_settime(self._fd, _ABSOLUTE, self._pointer, None) != 0:
             raise OSError(ctypes.get_errno(), "the kernel refused to set the alarm of the load generator")
 
     def _rung(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._fd, 8)
-        self.on_ring()
+        # Setting it makes the descriptor unreadable again, so there is no need to read it: one call to the kernel less.
+        self.set(self.on_ring())

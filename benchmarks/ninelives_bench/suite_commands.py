@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import signal
+import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -46,7 +45,6 @@ def run_command(
         _fail(ResultsRefused(f"no section {', '.join(unknown)}; choose of {', '.join(SECTIONS)}"))
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     target = out or _EVIDENCE / f"bench-{seed}-{moment}"
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         summary = run(Request(target, quick, seed, postgres, sections))
     except KeyboardInterrupt:
@@ -84,15 +82,10 @@ def compare_command(
     raise typer.Exit(code or 0)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _show(summary: dict[str, Any], verdicts: dict[str, Any]) -> None:
-    console = Console(soft_wrap=True)
-    table = reach_table(summary.get("reach") or [], quick=summary.get("quick") is not False)
-    # Into a file or a pipe too: a table as wide as its text, not as an assumed terminal.
-    console.print(table, width=None if console.is_terminal else _TABLE_WIDTH)
+    # Into a file or a pipe the table is as wide as its text, not as the terminal that is assumed there.
+    console = Console(width=None if sys.stdout.isatty() else _TABLE_WIDTH)
+    console.print(reach_table(summary.get("reach") or [], quick=summary.get("quick") is not False))
     for one in summary.get("missing") or []:
         typer.echo(f"{one['name']} was not measured: {one['why']}")
     for name, one in verdicts.items():

@@ -15,6 +15,7 @@ from ninelives_bench.reach import reach
 from ninelives_bench.results import REPORT, ResultFolder, plain
 from ninelives_bench.samples import SampleStore
 from ninelives_bench.suite import FULL, QUICK, Plan
+from ninelives_bench.suite_interruption import Interruption
 from ninelives_bench.suite_progress import say
 from ninelives_bench.verdicts import SECTIONS, judge
 
@@ -43,12 +44,13 @@ def run(request: Request) -> dict[str, Any]:
     """
     plan = replace(QUICK if request.quick else FULL, seed=request.seed)
     folder = ResultFolder.begin(request.out)
-    with open_ground(postgres=request.postgres, options=plan.server_options) as ground:
+    with Interruption() as interruption, open_ground(postgres=request.postgres, options=plan.server_options) as ground:
         identity = identify(ground, plan)
         manifest = describe(identity, plan)
         folder.write_manifest(manifest)
         say(f"run {identity['run_id']}: PostgreSQL {identity['settings']['server_version']}, seed {plan.seed}")
-        measured = measure_all(ground, plan, folder.samples, request.only)
+        measured = measure_all(ground, plan, folder.samples, interruption, request.only)
+        interruption.check()
     summary = conclude({**identity, **measured}, manifest)
     folder.write_manifest({**manifest, "samples": folder.samples.saved})
     folder.write_summary(summary)
@@ -56,7 +58,9 @@ def run(request: Request) -> dict[str, Any]:
     return summary
 
 
-def measure_all(ground: Ground, plan: Plan, samples: SampleStore, only: Collection[str] = ()) -> dict[str, Any]:
+def measure_all(
+    ground: Ground, plan: Plan, samples: SampleStore, interruption: Interruption, only: Collection[str] = ()
+) -> dict[str, Any]:
     """Return every section that could be measured; the others are null, and `missing` says why."""
     found: dict[str, Any] = {}
     missing = []
@@ -67,6 +71,7 @@ def measure_all(ground: Ground, plan: Plan, samples: SampleStore, only: Collecti
             say(f"{section} ...")
             found[section] = _measurement(section)(ground, plan, samples)
         except Exception as error:
+            interruption.check()
             found[section] = None
             missing.append({"name": section, "why": f"{type(error).__name__}: {error}"})
             if not only or section in only:

@@ -197,7 +197,8 @@ def _judge_engine(summary: Record, judgement: Judgement) -> str:
     flows = 0
     for arm in arms:
         name = f"engine {arm.get('name')}"
-        number(arm, "steps_per_flow")
+        if not number(arm, "steps_per_flow") or not number(arm, "seconds"):
+            raise Unreadable(f"{name}: without steps or without time")
         failed, ended = number(arm, "failed"), number(arm, "flows")
         samples = spread(arm, "response_ms", name)
         if failed:

@@ -1,0 +1,48 @@
+"""Ctrl-C in the middle of a measurement: no summary, no process and no run directory is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    out, scratch = tmp_path / "out", tmp_path / "t"
+    scratch.mkdir()
+    scratch.chmod(0o755)
+    for parent in tmp_path.parents[:3]:
+        # The server's own user has to pass through.
+        parent.chmod(parent.stat().st_mode | 0o011)
+    tmp_path.chmod(0o755)
+    command = [sys.executable, "-m", "ninelives_bench", "run", "--quick", "--only", "b7", "--out", str(out)]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, "TMPDIR": str(scratch)}
+    ) as process:
+        assert process.stderr is not None
+        said = [line for line, _ in zip(iter(process.stderr.readline, ""), range(2), strict=False)]
+        assert "b7" in said[-1], said
+        time.sleep(1.5)  # Into the first arm.
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) > 3
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # As the terminal does: the nodes get it too.
+        else:
+            process.send_signal(number)
+        process.stderr.read()
+        code = process.wait(30)
+    assert code == (-signal.SIGKILL if number == signal.SIGKILL else 2)
+    _gone, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+    assert (out / "manifest.json").exists() and not (out / "summary.json").exists()
+    if number != signal.SIGKILL:
+        assert list(scratch.glob("ninelives-*/r*")) == []
