@@ -23,6 +23,7 @@ ERROR_TEXT_CHARS_MAX = 4_000
 
 # Left to themselves these would be converted silently; passed through they are refused as unknown.
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_BACKSLASH = b"\\"
 _ESCAPED_NUL = b"\\u0000"
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -46,7 +47,8 @@ def encode(value: object, *, limit_bytes: int, what: str) -> bytes:
     kind = type(value)
     if not _is_plain(value if kind is dict or kind is list else (value,), DEPTH_MAX):
         raise _refusal(value, what, "it would not survive encoding")
-    if _ESCAPED_NUL in data and (refusal := _find(value, what)) is not None:
+    # One byte is found ten times as fast as six, and most payloads have no escape at all.
+    if _BACKSLASH in data and _ESCAPED_NUL in data and (refusal := _find(value, what)) is not None:
         raise refusal
     if len(data) > limit_bytes:
         raise PayloadRefused(
