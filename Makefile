@@ -20,19 +20,21 @@ RUN_OPTIONS = $(call option,FLOWS,--flows) $(call option,KILLS,--kills) $(call o
 	$(call option,OUT,--out) $(call option,ENGINE,--engine) $(call option,POSTGRES,--postgres) \
 	$(DSN_GIVEN) $(if $(filter-out 0 no false,$(KEEP)),--keep) $(ARGS)
 
-# GNU make turns every failure into exit code 2, so the rig's own code is told before it is lost.
-TELL_CODE = code=$$?; if [ $$code -ne 0 ]; then echo "$@: the rig's exit code is $$code (1 FAIL,\
- 2 INCONCLUSIVE, 3 broken rig); make itself reports any failure as 2" >&2; fi; exit $$code
+# GNU make turns every failure into exit code 2, so the program's own code is told before it is lost.
+TELL_CODE = code=$$?; if [ $$code -ne 0 ]; then echo "$@: the exit code is $$code (1 FAIL,\
+ 2 INCONCLUSIVE, 3 broken); make itself reports any failure as 2" >&2; fi; exit $$code
 
 .PHONY: help install chaos sabotage test check ci bench bench-compare report wheel-check clean
 
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  Variables of chaos: CAMPAIGN=qr2|isolated|boundaries FLOWS= KILLS= (per arm) SEED= OUT=dir'
 	@echo '    ENGINE=reference|naive POSTGRES=16|18|docker DSN= KEEP=1 ARGS="further options"'
+	@echo '  Variables of bench: QUICK=1 OUT=dir SEED= POSTGRES=16|18 ARGS="further options"'
 	@echo '  PYTHON=python3.12 chooses the interpreter of a new .venv (3.11 or newer).'
-	@echo '  Exit codes 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 broken rig are those of `$(BIN)/ninelives-rig run`;'
+	@echo '  Exit codes 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 broken rig are those of `$(BIN)/ninelives-rig run`'
+	@echo '  and of `$(BIN)/python -m ninelives_bench run`.'
 	@echo '  A failure is printed by make as "Error N"; its own exit code is then 2, whatever N is.'
 
 install: ## create or refresh .venv (does nothing when nothing changed)

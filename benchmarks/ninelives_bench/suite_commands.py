@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import traceback
 from datetime import UTC, datetime
@@ -73,13 +72,17 @@ def judge_command(folder: Annotated[Path, typer.Argument(help="A result folder."
 def compare_command(
     a: Annotated[Path, typer.Argument(help="The result folder that is compared with.")],
     b: Annotated[Path, typer.Argument(help="The result folder that is compared.")],
+    force: Annotated[bool, typer.Option("--force", help="Show figures that are not comparable, marked so.")] = False,
 ) -> None:
     """Compare two result folders; refused when they are not comparable."""
     try:
-        code = importlib.import_module("ninelives_bench.compare").compare(a, b)
+        # Here, so that a run does not import what only a comparison needs.
+        from ninelives_bench.compare import compare
+
+        code = compare(a, b, force)
     except Exception as error:
         _fail(error)
-    raise typer.Exit(code or 0)
+    raise typer.Exit(code)
 
 
 def _show(summary: dict[str, Any], verdicts: dict[str, Any]) -> None:
