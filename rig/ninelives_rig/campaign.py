@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from ninelives_rig.engines.base import LostAnswers, Workload
 from ninelives_rig.refusal import Refused
 
+FLOWS_MAX = 1 << 24
+"""An instance's id has room for an index below this."""
+
 
 @dataclass(frozen=True)
 class KillPlan:
@@ -133,13 +136,23 @@ class Arm:
         return {"kills": self.kills, **{name: n * self.kills for name, n in self.expect_per_kill.items()}}
 
     def scaled(self, flows: int | None, kills: int | None) -> Arm:
-        """Return this arm with another number of flows or kills; as many disturbances as kills, if it has any."""
-        kills = self.kills if kills is None else kills
+        """Return this arm with another number of flows or kills; as many disturbances as kills, if it has any.
+
+        Kills that are not given follow the flows.
+        """
+        flows = self.flows if flows is None else flows
+        kills = self._kills_for(flows) if kills is None else kills
         disturbances = self.disturbances
         if disturbances and kills != self.kills:
             spaced = (0.8 * (turn + 1) / (kills + 1) for turn in range(kills))
             disturbances = tuple(replace(disturbances[0], at_done=at_done) for at_done in spaced)
-        return replace(self, flows=self.flows if flows is None else flows, kills=kills, disturbances=disturbances)
+        return replace(self, flows=flows, kills=kills, disturbances=disturbances)
+
+    def _kills_for(self, flows: int) -> int:
+        """In proportion to the flows, but each plan once while there are flows for it."""
+        each_once = sum(2 if plan.after else 1 for plan in self.kill_plans)
+        in_proportion = round(self.kills * flows / self.flows)
+        return min(max(in_proportion, min(each_once, self.kills)), flows)
 
 
 @dataclass(frozen=True)

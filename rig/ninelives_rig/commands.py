@@ -2,38 +2,68 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import pkgutil
+import shlex
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import orjson
+import psycopg
 import typer
+from typer.core import TyperGroup
 
-from ninelives_rig.campaign import Campaign
+from ninelives_rig.campaign import FLOWS_MAX, Campaign
 from ninelives_rig.cluster.errors import ClusterError
 from ninelives_rig.engines import engine_names
 from ninelives_rig.evidence.writer import OutRefused
+from ninelives_rig.interruption import interruptible
 from ninelives_rig.judging import Outcome, assess
 from ninelives_rig.nodes import NodesBroken
 from ninelives_rig.progress import Display
 from ninelives_rig.refusal import Refused
+from ninelives_rig.schedule import SEED_MAX
 from ninelives_rig.verdict import Status
 
 _EVIDENCE = Path("reports/evidence")
 _PUBLISHED = Path("reports/published")
 _FORESEEN = (ClusterError, OutRefused, NodesBroken, Refused)
+_TYPER_INTERRUPTED = 130
+
+
+class _Commands(TyperGroup):
+    """All commands. Here is every way out of the program, so that no accident looks like a verdict.
+
+    Typer's own exit codes mean something else: its 2 for wrong usage would be INCONCLUSIVE, Python's 1 for an error
+    would be FAIL.
+    """
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any) -> Any:
+        """Run a command and leave with an exit code of ours; ``args`` None means those of the process, the program."""
+        with interruptible(for_good=args is None):
+            try:
+                code = super().main(args, prog_name, **{**extra, "standalone_mode": False})
+            except Exception as error:
+                code = _tell(error)
+            if code == _TYPER_INTERRUPTED:
+                typer.echo("interrupted", err=True)
+                code = Status.INCONCLUSIVE.exit_code
+            sys.exit(code or 0)
+
 
 app = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Drive a durable-execution engine through kills, keep the evidence, and judge it.\n\n"
-    "Exit code: 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 broken rig.",
+    "Exit code: 0 PASS, 1 FAIL, 2 INCONCLUSIVE or interrupted, 3 wrong usage, or a rig that cannot run or broke.",
 )
 
 
@@ -69,9 +99,15 @@ def list_command(json: Annotated[bool, typer.Option("--json", help="Print JSON."
 @app.command("run")
 def run_command(
     campaign: Annotated[str, typer.Argument(help="A campaign's name; see `ninelives-rig list`.")],
-    flows: Annotated[int | None, typer.Option(min=1, help="Flows per arm, instead of the campaign's.")] = None,
-    kills: Annotated[int | None, typer.Option(min=0, help="Kills per arm, instead of the campaign's.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same ids and the same kill schedule.")] = 1,
+    flows: Annotated[
+        int | None, typer.Option(min=1, max=FLOWS_MAX, help="Flows per arm, instead of the campaign's.")
+    ] = None,
+    kills: Annotated[
+        int | None, typer.Option(min=0, max=FLOWS_MAX, help="Kills per arm (default: in proportion to the flows).")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=SEED_MAX, help="The same seed gives the same ids and the same kill schedule.")
+    ] = 1,
     out: Annotated[Path | None, typer.Option(help="Where the bundle goes: a new or empty directory.")] = None,
     engine: Annotated[str, typer.Option(help="reference or naive.")] = "reference",
     postgres: Annotated[str | None, typer.Option(help="16, 18 or docker (default: the newest embedded).")] = None,
@@ -107,7 +143,7 @@ def run_command(
 
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     target = out or _EVIDENCE / f"{campaign}-{seed}-{moment}"
-    _conclude(work, target, json)
+    _conclude(work, target, json, "before there was any evidence; every process has been ended")
 
 
 @app.command("check")
@@ -116,7 +152,8 @@ def check_command(
     json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON on standard output.")] = False,
 ) -> None:
     """Judge a bundle again, from its files alone."""
-    _conclude(lambda: assess(bundle), bundle, json)
+    again = f"`ninelives-rig check {shlex.quote(str(bundle))}` judges it again"
+    _conclude(lambda: assess(bundle), bundle, json, f"before the bundle was judged; {again}")
 
 
 @app.command("report")
@@ -130,17 +167,15 @@ def report_command(
     ] = None,
 ) -> None:
     """Write a bundle's report again, from its files alone."""
+    if beside and publish is None:
+        raise Refused("--with adds sections to a published report; give --publish NAME too")
+    reports = importlib.import_module("ninelives_reports")
     try:
-        if beside and publish is None:
-            raise Refused("--with adds sections to a published report; give --publish NAME too")
-        reports = importlib.import_module("ninelives_reports")
         written = [reports.render(bundle)]
         if publish is not None:
             written.append(reports.publish(bundle, publish, into=_PUBLISHED, others=beside or ()))
     except (FileNotFoundError, ValueError) as error:
-        _fail(Refused(str(error)))
-    except Exception as error:
-        _fail(error)
+        raise Refused(str(error)) from error
     for path in written:
         typer.echo(f"report: {path}")
 
@@ -148,38 +183,68 @@ def report_command(
 @app.command("sabotage", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def sabotage_command(context: typer.Context) -> None:
     """Break the runtime or the rig on purpose, one mutant at a time, and show which checker catches it."""
-    try:
-        sabotage = importlib.import_module("ninelives_rig.sabotage")
-    except ModuleNotFoundError:
-        _fail(Refused("sabotage is not built yet"))
-    raise typer.Exit(sabotage.main(context.args))
+    raise typer.Exit(importlib.import_module("ninelives_rig.sabotage").main(context.args))
 
 
-def _conclude(work: Callable[[], Outcome], bundle: Path, json: bool) -> None:
-    """Do the work, print its outcome and leave with its exit code."""
-    try:
-        outcome = work()
-    except KeyboardInterrupt:
-        typer.echo("interrupted before there was any evidence; every process has been ended", err=True)
-        raise typer.Exit(Status.INCONCLUSIVE.exit_code) from None
-    except Exception as error:
-        _fail(error)
+def _conclude(work: Callable[[], Outcome], bundle: Path, json: bool, interrupted: str) -> NoReturn:
+    """Do the work, print its outcome and leave with its exit code; ``interrupted`` is said when there is none."""
+    with interruptible() as interruption:
+        try:
+            outcome = work()
+            interruption.ending()
+        except KeyboardInterrupt:
+            typer.echo(f"interrupted {interrupted}", err=True)
+            raise typer.Exit(Status.INCONCLUSIVE.exit_code) from None
+        try:
+            _print_outcome(outcome, bundle, json)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Nobody reads on; that changes no verdict. What Python flushes at the end goes nowhere too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        raise typer.Exit(outcome.status.exit_code)
+
+
+def _print_outcome(outcome: Outcome, bundle: Path, json: bool) -> None:
     if json:
         _print_json(outcome.content)
-    else:
-        typer.echo("\n".join(outcome.lines))
-        typer.echo(f"evidence: {bundle}")
-        if (bundle / "report.md").exists():
-            typer.echo(f"report: {bundle / 'report.md'}")
-    raise typer.Exit(outcome.status.exit_code)
+        return
+    typer.echo("\n".join(outcome.lines))
+    typer.echo(f"evidence: {bundle}")
+    if (bundle / "report.md").exists():
+        typer.echo(f"report: {bundle / 'report.md'}")
 
 
-def _fail(error: Exception) -> NoReturn:
-    """Say what went wrong and leave with exit code 3; an error that nobody foresaw shows where it was raised."""
-    if not isinstance(error, _FORESEEN):
+def _tell(error: Exception) -> int:
+    """Say what went wrong, with what to do; an error that nobody foresaw shows where it was raised. Returns 3."""
+    # Typer's errors of usage have this method; the class itself is in a place that changes with typer's versions.
+    show = getattr(error, "show", None)
+    if show is not None:
+        show()
+        return Status.BROKEN.exit_code
+    text = _explained(error)
+    if text is None:
         traceback.print_exception(error)
-    typer.echo(f"error: {error}", err=True)
-    raise typer.Exit(Status.BROKEN.exit_code) from None
+        text = str(error)
+    typer.echo(f"error: {text}", err=True)
+    return Status.BROKEN.exit_code
+
+
+def _explained(error: Exception) -> str | None:
+    """Return what to tell of an error that is no fault of the rig, or None."""
+    room = "free some, or choose other places: --out for the evidence, TMPDIR for the server's data"
+    if isinstance(error, _FORESEEN):
+        return str(error)
+    if isinstance(error, psycopg.errors.DiskFull):
+        return f"no space left for the server: {error}; {room}"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no space left: {error}; {room}"
+    if isinstance(error, OSError) and error.errno is None and "disk full" in str(error):
+        return f"{error} {room[0].upper()}{room[1:]}"
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return f"the server refuses it: {error}; give the user of the DSN this right, or take a database of its own"
+    if isinstance(error, psycopg.OperationalError):
+        return f"the server stopped answering: {error}; its own log says why; then run the campaign again"
+    return None
 
 
 def _print_json(value: object) -> None:

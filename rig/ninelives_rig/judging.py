@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,16 +36,26 @@ def _unjudged(bundle: BundleWriter, manifest: dict[str, object], status: Status,
     begun = [name for name in _names(manifest) if (bundle.root / "arms" / name / "arm.json").exists()]
     bundle.manifest({**manifest, "arms": begun, mark: reason})
     seal(bundle.root)
+    return _pronounce(bundle.root, manifest, status, f"{mark}: {reason}")
+
+
+def leave_unjudged(root: Path, manifest: dict[str, object]) -> Outcome:
+    """Say of a sealed and complete bundle that its judging was stopped; replaces a verdict that was just written."""
+    reason = f"not judged: interrupted while judging; `ninelives-rig check {shlex.quote(str(root))}` judges it"
+    return _pronounce(root, manifest, Status.INCONCLUSIVE, reason)
+
+
+def _pronounce(root: Path, manifest: dict[str, object], status: Status, reason: str) -> Outcome:
     content: dict[str, object] = {
         "verdict": status.value,
-        "reason": f"{mark}: {reason}",
+        "reason": reason,
         "engine": manifest["engine"],
         "seed": manifest["seed"],
         "arms": [],
         "settings": manifest["settings"],
     }
-    write_json(bundle.root / "verdict.json", content)
-    return Outcome(status, content, (f"{status.value}  {mark}: {reason}",))
+    write_json(root / "verdict.json", content)
+    return Outcome(status, content, (f"{status.value}  {reason}",))
 
 
 def _names(manifest: dict[str, object]) -> list[str]:

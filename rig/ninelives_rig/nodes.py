@@ -38,10 +38,11 @@ class NodesBroken(Exception):
 def fork_server(engine: Engine, run_directory: RunDirectory) -> Iterator[None]:
     """Keep a server warm that has imported everything a node needs, and from which nodes are forked in milliseconds.
 
-    Its socket lies in the run directory, so that a killed rig leaves none elsewhere. The server ends when this
+    Its socket lies in the run directory, so that a killed rig leaves none elsewhere; its name is short
+    because a socket's path may be. The server ends when this
     process does, in whatever way, and its nodes with it.
     """
-    sockets = run_directory.path / "fork"
+    sockets = run_directory.path / "f"
     sockets.mkdir()
     # multiprocessing has no public way to say where its socket goes, or to end the server before the process ends.
     settings: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]  # private

@@ -36,6 +36,12 @@ OWNER = "owner.json"
 PROCESSES = "processes.jsonl"
 KEPT = "kept"
 _LOCK = "lock"
+SOCKET_PATH_MAX = 107
+"""The longest path, in bytes, that the system takes for a unix socket."""
+
+# The fork server's; the one of PostgreSQL is as long.
+_LONGEST_SOCKET = "/r12345678/f/listener-12345678"
+_SHOWN_MAX = 120
 _LOCK_TIMEOUT_S = 60.0
 _DEATH_TIMEOUT_S = 20.0
 
@@ -62,10 +68,13 @@ class Swept:
 def user_root(base: Path | None = None) -> Path:
     """Return this user's root for run directories below `base` (TMPDIR, else /tmp), made if it is missing.
 
-    Raises RunDirectoryRefused when it cannot be written, or is a link or somebody else's.
+    Raises RunDirectoryRefused when it cannot be written, cannot be the place of a socket, or is a link or somebody
+    else's.
     """
-    base = base or Path(os.environ.get("TMPDIR") or "/tmp")
+    # Absolute, because servers stand in another directory than we do.
+    base = (base or Path(os.environ.get("TMPDIR") or "/tmp")).absolute()
     root = base / f"ninelives-{os.geteuid()}"
+    _refuse_unfit(root)
     try:
         root.mkdir(mode=0o711, exist_ok=True)
         status = root.lstat()
@@ -80,6 +89,22 @@ def user_root(base: Path | None = None) -> Path:
     if status.st_mode & 0o111 != 0o111:
         root.chmod(0o711)
     return root
+
+
+def _refuse_unfit(root: Path) -> None:
+    """Refuse a root below which no socket can lie, or whose name no connection string can hold."""
+    longest = len(os.fsencode(root)) + len(_LONGEST_SOCKET)
+    text = str(root)
+    why = None
+    if longest > SOCKET_PATH_MAX:
+        why = f"is {longest - SOCKET_PATH_MAX} bytes too long for the sockets of a run"
+    elif "," in text:
+        why = "contains a comma, which separates hosts in a connection string"
+    elif not text.isprintable():
+        why = "contains a control character, or one that is not UTF-8"
+    if why is not None:
+        name = repr(text if len(text) < _SHOWN_MAX else f"{text[:_SHOWN_MAX]}...")
+        raise RunDirectoryRefused(f"{name} {why}: set TMPDIR to another directory, such as /tmp")
 
 
 def _unusable(path: Path, error: OSError) -> str:
@@ -215,7 +240,7 @@ def sweep(base: Path | None = None) -> Swept:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM back while cleaning up, then deliver the first one that came.
+    """Hold SIGINT, SIGTERM and SIGHUP back while cleaning up, then deliver the first one that came.
 
     Only the main thread can do this; elsewhere it does nothing.
     """
@@ -227,7 +252,7 @@ def interrupts_held_back() -> Iterator[None]:
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

@@ -17,6 +17,8 @@ from ninelives_rig.refusal import Refused
 
 COORDINATOR = "coordinator"
 WORKER = "worker"
+SEED_MAX = (1 << 63) - 1
+"""What the JSON and the tables of a bundle can hold."""
 
 
 @dataclass(frozen=True)

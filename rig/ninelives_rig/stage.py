@@ -8,13 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import psycopg
 
 from ninelives_rig.campaign import Arm, Campaign
+from ninelives_rig.cluster.dsn import impatient
 from ninelives_rig.cluster.ladder import OpenServer
 from ninelives_rig.disturb import Disturbances
 from ninelives_rig.engines.base import Engine, NodeOrder, NodeSettings, Store
@@ -137,7 +138,7 @@ def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
     kills = draw_kills(arm, rig.engine.capabilities, rig.seed, instances)
     folder.instances((one.index, one.instance_id, one.started_by) for one in instances)
     folder.schedule([kill.as_json() for kill in kills])
-    store = Store(rig.server.dsn, f"{rig.schema}_{rig.arms.index(arm) + 1}")
+    store = Store(rig.server.dsn, arm_schema(rig.schema, rig.arms, arm))
     recorder = Recorder(folder.history, "coordinator")
     fleet = Fleet(_orders(rig, arm, instances, store, folder, work), kills, rig.run_directory, recorder)
     stage = Stage(
@@ -168,7 +169,20 @@ def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
             stage.probe.close()
             recorder.close()
             if not rig.keep:
-                rig.engine.discard(store)
+                _discard(rig, store)
+
+
+def arm_schema(prefix: str, arms: tuple[Arm, ...], arm: Arm) -> str:
+    """Return the name of an arm's schema."""
+    return f"{prefix}_{arms.index(arm) + 1}"
+
+
+def _discard(rig: Rig, store: Store) -> None:
+    """Remove the arm's schema. Interruptions are held back here, so it must not wait for somebody else for ever."""
+    try:
+        rig.engine.discard(replace(store, dsn=impatient(store.dsn)))
+    except psycopg.errors.LockNotAvailable:
+        rig.display.say(f"schema {store.schema} is in use by somebody else and stays; the next run drops it")
 
 
 def start_nodes(stage: Stage) -> None:

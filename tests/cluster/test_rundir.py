@@ -150,3 +150,33 @@ def test_a_root_that_others_could_have_planted_is_refused(base: Path) -> None:
     root.chmod(0o777)
     with pytest.raises(RunDirectoryRefused, match="not safe"):
         RunDirectory.create(base=base)
+
+
+@pytest.mark.parametrize("name", ["a" * 70, "with,comma", "with\nline", b"not-utf8-\xff"])
+def test_a_place_that_no_socket_or_dsn_can_name_is_refused_with_advice(base: Path, name: str | bytes) -> None:
+    place = base / os.fsdecode(name)
+    place.mkdir()
+    with pytest.raises(RunDirectoryRefused, match="set TMPDIR") as refusal:
+        RunDirectory.create(base=place)
+    assert str(refusal.value).isprintable() and len(str(refusal.value).encode()) < 500
+    assert list(place.iterdir()) == []
+
+
+def test_a_relative_tmpdir_is_read_from_where_the_run_began(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (base / "temp").mkdir()
+    monkeypatch.chdir(base)
+    monkeypatch.setenv("TMPDIR", "temp")
+    with RunDirectory.create() as run:
+        assert run.path.is_relative_to(base / "temp")
+
+
+def test_every_interruption_is_held_back_while_cleaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGHUP, signal.default_int_handler)
+    try:
+        done = []
+        with pytest.raises(KeyboardInterrupt), interrupts_held_back():
+            signal.raise_signal(signal.SIGHUP)
+            done.append("cleaned")
+        assert done == ["cleaned"]
+    finally:
+        signal.signal(signal.SIGHUP, before)

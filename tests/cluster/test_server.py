@@ -215,11 +215,9 @@ def test_a_server_that_is_not_ours_or_does_not_start_is_named(run: RunDirectory)
         PostgresServer.create(run)
 
 
-def test_a_temporary_directory_too_deep_for_a_socket_is_refused(base: Path) -> None:
-    deep = base / ("d" * 90)
-    deep.mkdir()
-    with RunDirectory.create(base=deep) as run, pytest.raises(RunDirectoryRefused, match="107"):
-        PostgresServer.create(run)
+def test_a_server_whose_socket_would_lie_too_deep_is_refused(run: RunDirectory) -> None:
+    with pytest.raises(RunDirectoryRefused, match="107"):
+        PostgresServer.create(run, name="d" * 90)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root lends the server another user")
@@ -267,3 +265,23 @@ def fill(path: Path) -> None:
             with suppress(OSError):
                 while True:
                     file.write(b"x" * size)
+
+
+def test_a_server_works_wherever_tmpdir_points(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spaces, both quotes, backslash and what a shell or a format would expand; given relative to the directory."""
+    place = base / "a 'b' \"c\" \\d $HOME %s ünï"
+    place.mkdir()
+    place.chmod(0o711)
+    monkeypatch.chdir(base)
+    monkeypatch.setenv("TMPDIR", place.name)
+    with RunDirectory.create() as run, PostgresServer.create(run, options=SMALL) as server:
+        monkeypatch.chdir("/")
+        for dsn in (server.dsn, server.dsn_tcp):
+            assert values(dsn, "select 1") == [1]
+        look_at(server.dsn)
+        server.crash()
+        server.start()
+        assert values(server.dsn, "select 1") == [1]
+        processes = server.processes()
+    assert wait_dead(processes, 0) == []
+    assert list(place.glob("*/r*")) == []

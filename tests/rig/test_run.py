@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import orjson
 import pytest
@@ -78,13 +77,3 @@ def test_what_cannot_be_run_says_why_and_leaves_nothing(
     assert output == ""
     assert rig.run_directories() == []
     assert not (rig.out / "verdict.json").exists()
-
-
-def test_an_old_verdict_does_not_survive_a_run_that_breaks(start_rig: Start, tmp_path: Path) -> None:
-    out = tmp_path / "bundle-0"
-    out.mkdir()
-    (out / "manifest.json").write_text('{"schema":1,"campaign":"a","engine":"b","seed":"1","arms":[]}')
-    (out / "verdict.json").write_text('{"verdict": "PASS"}')
-    rig = start_rig("qr2", "--dsn", "host=127.0.0.1 port=1 dbname=x")
-    assert rig.finish()[0] == 3
-    assert not (out / "verdict.json").exists()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ninelives_rig.campaign import Arm, Disturbance, KillPlan
+from ninelives_rig.commands import campaigns
 from ninelives_rig.engines.base import StepSpec, Workload
 from ninelives_rig.engines.naive import ENGINE as NAIVE
 from ninelives_rig.engines.reference import ENGINE as REFERENCE
@@ -128,3 +129,28 @@ def test_scaling_keeps_one_disturbance_a_kill() -> None:
     assert (scaled.flows, scaled.kills, len(scaled.disturbances)) == (50, 5, 5)
     assert all(0 < disturbance.at_done < 0.8 for disturbance in scaled.disturbances)
     assert arm(expect_per_kill={"in_doubt": 1}).scaled(None, 7).expect == {"kills": 7, "in_doubt": 7}
+
+
+@pytest.mark.parametrize(
+    ("flows", "kills"), [(1, 1), (50, 1), (149, 1), (150, 2), (500, 5), (10_000, 100), (20_000, 200)]
+)
+def test_kills_that_are_not_given_follow_the_flows(flows: int, kills: int) -> None:
+    one = arm(flows=10_000, kills=100)
+    assert one.scaled(flows, None).kills == kills
+    assert arm(flows=10_000, kills=0).scaled(flows, None).kills == 0
+
+
+def test_fewer_flows_keep_one_kill_of_each_plan() -> None:
+    plans = (KillPlan("before-commit"), KillPlan("after-commit"), KillPlan("body.entered", after="before-commit"))
+    one = arm(flows=400, kills=24, kill_plans=plans)
+    assert [one.scaled(flows, None).kills for flows in (2, 4, 10, 100, 400)] == [2, 4, 4, 6, 24]
+    assert one.scaled(None, None) == one
+
+
+def test_every_campaign_can_be_scaled_to_any_number_of_flows() -> None:
+    for campaign in campaigns().values():
+        assert campaign.scaled(None, None) == campaign
+        for flows in (1, 2, 7, 50, 100_000):
+            for one in campaign.scaled(flows, None).arms:
+                assert one.flows == flows and 0 <= one.kills <= flows
+                assert all(0 <= disturbance.at_done < 1 for disturbance in one.disturbances)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from ninelives_rig.cluster.errors import (
 )
 
 OLDEST = 150000
+_LOCK_PATIENCE = "10s"
 
 _LOOK = """
 select current_setting('server_version_num')::int, current_setting('server_version'),
@@ -90,6 +92,12 @@ def look_at(dsn: str, *, allow_weak: bool = False, timeout_s: float = 5.0) -> Du
             "durability explicitly (the report is then marked)"
         )
     return report
+
+
+def impatient(dsn: str) -> str:
+    """Return the DSN for a session that waits for nobody's lock longer than some seconds (LockNotAvailable)."""
+    options = conninfo_to_dict(dsn).get("options") or os.environ.get("PGOPTIONS", "")
+    return make_conninfo(dsn, options=f"{options} -c lock_timeout={_LOCK_PATIENCE}".strip())
 
 
 def described(parts: dict[str, Any]) -> str:

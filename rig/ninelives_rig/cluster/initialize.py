@@ -23,12 +23,11 @@ from ninelives_rig.cluster.errors import (
 )
 from ninelives_rig.cluster.spawn import spawn
 from ninelives_rig.identity import ProcessIdentity
-from ninelives_rig.rundir import RunDirectory
+from ninelives_rig.rundir import SOCKET_PATH_MAX, RunDirectory
 
 SUPERUSER = "postgres"
 
 _INITDB_TIMEOUT_S = 120.0
-_SOCKET_PATH_MAX = 107
 _ROOM_BYTES = 32 * 1024 * 1024
 _LOG_LINES = 12
 
@@ -104,9 +103,9 @@ def disk_full_named(home: Path) -> Iterator[None]:
 
 def _make_directories(places: Places, account: Account | None) -> None:
     longest = len(os.fsencode(places.sockets / ".s.PGSQL.65535"))
-    if longest > _SOCKET_PATH_MAX:
+    if longest > SOCKET_PATH_MAX:
         raise RunDirectoryRefused(
-            f"a socket below {places.sockets} would have a path of {longest} bytes, and {_SOCKET_PATH_MAX} is "
+            f"a socket below {places.sockets} would have a path of {longest} bytes, and {SOCKET_PATH_MAX} is "
             "the most that the system allows: set TMPDIR to a shorter directory, such as /tmp"
         )
     for directory, mode in ((places.home, 0o711), (places.data, 0o700), (places.sockets, 0o700)):

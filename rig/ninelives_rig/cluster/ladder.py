@@ -49,6 +49,8 @@ def open_server(
         raise SettingRefused("--dsn and --postgres exclude each other: a given server has the version it has")
     if postgres is not None and postgres not in CHOICES:
         raise SettingRefused(f"--postgres {postgres} is not known: choose one of {', '.join(CHOICES)}")
+    if postgres == "docker" and keep:
+        raise SettingRefused("--keep can keep nothing of --postgres docker: its container is removed with its data")
     if dsn is not None:
         yield OpenServer(dsn, look_at(dsn, allow_weak=allow_weak), "dsn")
     elif postgres == "docker":

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from ninelives_rig.cluster import binaries, settings
 from ninelives_rig.cluster.account import Account, server_account
@@ -98,12 +99,15 @@ class PostgresServer:
     @property
     def dsn(self) -> str:
         """Connection string over the unix socket, for processes of the rig's own user."""
-        return f"host={self._places.sockets} port={self.port} user={SUPERUSER} dbname={_DATABASE}"
+        return self._dsn(str(self._places.sockets))
 
     @property
     def dsn_tcp(self) -> str:
         """Connection string over 127.0.0.1, with the password that loopback asks for."""
-        return f"host=127.0.0.1 port={self.port} user={SUPERUSER} dbname={_DATABASE} password={self._password}"
+        return self._dsn("127.0.0.1", password=self._password)
+
+    def _dsn(self, host: str, **secret: str) -> str:
+        return make_conninfo("", host=host, port=self.port, user=SUPERUSER, dbname=_DATABASE, **secret)
 
     @property
     def data(self) -> Path:
@@ -130,6 +134,12 @@ class PostgresServer:
         if self.postmaster is None or not self.postmaster.alive():
             return []
         return [self.postmaster, *descendants(self.postmaster)]
+
+    def start_command(self) -> list[str]:
+        """Return what starts the server again by hand, on the same port, when its directory has been kept."""
+        account = self.account
+        ids = [f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"] if account else []
+        return [*(["setpriv", *ids] if ids else []), *self._command()]
 
     # ---- life
 
@@ -229,10 +239,14 @@ class PostgresServer:
 
     # ---- starting it
 
+    def _command(self) -> list[str]:
+        command = [str(self._programs.program("postgres")), "-D", str(self.data), "-p", str(self.port)]
+        return [*command, "-c", f"config_file={self._places.home / 'settings.conf'}"]
+
     def _write_settings(self) -> None:
         places = {
             "listen_addresses": "127.0.0.1",
-            "unix_socket_directories": str(self._places.sockets),
+            "unix_socket_directories": settings.list_item(str(self._places.sockets)),
             "hba_file": str(self._places.home / "hba.conf"),
             "cluster_name": cluster_name(self.data),
         }
@@ -241,8 +255,7 @@ class PostgresServer:
             settings.write_text(self._places.home / "hba.conf", settings.HBA)
 
     def _start_once(self, timeout_s: float) -> None:
-        command = [str(self._programs.program("postgres")), "-D", str(self.data), "-p", str(self.port)]
-        command += ["-c", f"config_file={self._places.home / 'settings.conf'}"]
+        command = self._command()
         log_start = self.log.stat().st_size
         with self.log.open("ab") as log:
             self._process = process = spawn(command, account=self.account, output=log)

@@ -53,6 +53,12 @@ def checked(settings: Mapping[str, str | int | float | bool]) -> dict[str, str]:
     return texts
 
 
+def list_item(text: str) -> str:
+    """Return a text as one item of a setting that holds a list."""
+    quoted = text.replace('"', '""')
+    return f'"{quoted}"'
+
+
 def write(path: Path, settings: Mapping[str, str]) -> None:
     """Replace a configuration file as a whole."""
     lines = []
