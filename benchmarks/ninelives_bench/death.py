@@ -31,7 +31,7 @@ SLEEPS: Final = {
 def measure(ground: Ground, plan: Plan, samples: SampleStore) -> dict[str, Any]:
     """Return the part `death` of summary.json."""
     drawn = random.Random(plan.seed)
-    names = [*plan.death.arms, *(["mid_heartbeat"] if "mid_statement" in plan.death.arms else [])]
+    names = [*plan.death.arms, *(() if plan.quick else ("mid_heartbeat",))]
     arms = []
     for name in names:
         # The watching node has the same TTL, as the nodes of a fleet have: it trusts no expiry within one TTL of

@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.postgres, pytest.mark.chaos, pytest.mark.slow]
 
 def test_every_death_is_seen(postgres_server: PostgresServer, tmp_path: Path) -> None:
     arms = ("idle", "mid_statement", "frozen")
-    plan = dataclasses.replace(QUICK, death=DeathPlan(arms, repeats=2, frozen_repeats=1, frozen_ttl_s=0.6))
+    death_plan = DeathPlan(arms, repeats=2, frozen_repeats=1, frozen_ttl_s=0.6)
+    plan = dataclasses.replace(QUICK, quick=False, death=death_plan)
     samples = SampleStore(tmp_path)
     found = {arm["name"]: arm for arm in death.measure(Ground(postgres_server), plan, samples)["arms"]}
     assert list(found) == [*arms, "mid_heartbeat"]
