@@ -1,11 +1,11 @@
-"""Nodes that commit: one process each, with uvloop and the collector's settings, as the command line's node has."""
+"""Nodes under load: one process each, with uvloop and the collector's settings, as the command line's node has."""
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -22,6 +22,9 @@ ANSWER_S = 120.0
 """A node that says nothing for so long behind the end of its phase is broken."""
 
 SETTLE_S = 10.0
+
+Perform = Callable[[Any, Connection], Coroutine[Any, Any, None]]
+"""Warms up, says so with an empty text, hears when to begin, sends what it saw, hears to close, sends its report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +63,21 @@ class Report:
 
 
 class Nodes:
-    """Processes that commit; use ``with``. They die with this process, and Ctrl-C is left to it."""
+    """Processes that carry out orders, of commits if nothing else is said; use ``with``.
 
-    def __init__(self, count: int) -> None:
+    They die with this process, and Ctrl-C is left to it.
+    """
+
+    def __init__(self, count: int, perform: Perform | None = None) -> None:
+        """Start ``count`` processes; ``perform`` carries out an order in one, a function of a module (committing)."""
         context = multiprocessing.get_context("spawn")
         self._ends: list[Connection] = []
         self._processes = []
         for number in range(count):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs,), name=f"bench-node-{number}", daemon=True)
+            process = context.Process(
+                target=_serve, args=(theirs, perform or commit), name=f"bench-node-{number}", daemon=True
+            )
             process.start()
             theirs.close()
             self._ends.append(ours)
@@ -87,21 +96,21 @@ class Nodes:
             process.kill()
             process.join()
 
-    def prepare(self, orders: Sequence[Order]) -> None:
+    def prepare(self, orders: Sequence[Any]) -> None:
         """Let the first nodes connect and warm up; returns when all are ready."""
         self._busy = self._ends[: len(orders)]
         for end, order in zip(self._busy, orders, strict=True):
             end.send(order)
-        for end, order in zip(self._busy, orders, strict=True):
-            _hear(end, order.warmup.load.seconds + ANSWER_S)
+        for end in self._busy:
+            _hear(end, ANSWER_S)
 
-    def measure(self, begin: float, seconds: float) -> list[Observed]:
+    def measure(self, begin: float, seconds: float) -> list[Any]:
         """Let them all begin at ``begin``; their connections stay open until ``release``."""
         for end in self._busy:
             end.send(begin)
         return [_hear(end, seconds + ANSWER_S) for end in self._busy]
 
-    def release(self) -> list[Report]:
+    def release(self) -> list[Any]:
         """Let them wait for what is still out, close, and be free for other orders."""
         for end in self._busy:
             end.send("close")
@@ -110,17 +119,17 @@ class Nodes:
 
 def _hear(end: Connection, seconds: float) -> Any:
     if not end.poll(seconds):
-        raise RuntimeError(f"a committing node has said nothing for {seconds:.0f} s")
+        raise RuntimeError(f"a node under load has said nothing for {seconds:.0f} s")
     try:
         said = end.recv()
     except EOFError:
-        raise RuntimeError("a committing node has died") from None
+        raise RuntimeError("a node under load has died") from None
     if isinstance(said, str) and said:
-        raise RuntimeError(f"a committing node failed: {said}")
+        raise RuntimeError(f"a node under load failed: {said}")
     return said
 
 
-def _serve(end: Connection) -> None:
+def _serve(end: Connection, perform: Perform) -> None:
     """The life of a node: one order after the other, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Ties this process to the one that has started it.
@@ -131,14 +140,15 @@ def _serve(end: Connection) -> None:
             order = end.recv()
             try:
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                    runner.run(_commit(order, end))
+                    runner.run(perform(order, end))
             except (EOFError, OSError):
                 raise
             except Exception as error:
                 end.send(f"{type(error).__name__}: {error}")
 
 
-async def _commit(order: Order, end: Connection) -> None:
+async def commit(order: Order, end: Connection) -> None:
+    """Carry out an order of commits."""
     async with open_client(order.dsn) as client:
         load = CommitLoad(
             client, order.population,

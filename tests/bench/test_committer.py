@@ -179,7 +179,7 @@ def test_what_is_no_result_of_pgbench_is_none(said: str) -> None:
 
 def test_a_node_that_fails_is_told(tiny_plan: Plan) -> None:
     arm = b7_arms(tiny_plan)[0]
-    with Nodes(1) as nodes, pytest.raises(RuntimeError, match="a committing node"):
+    with Nodes(1) as nodes, pytest.raises(RuntimeError, match="a node under load"):
         nodes.prepare([committer.order_for("host=nowhere.invalid", Population("0" * 24, 0, 4), arm, tiny_plan, 1)])
 
 
