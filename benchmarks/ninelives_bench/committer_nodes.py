@@ -122,7 +122,7 @@ def _hear(end: Connection, seconds: float) -> Any:
         raise RuntimeError(f"a node under load has said nothing for {seconds:.0f} s")
     try:
         said = end.recv()
-    except EOFError:
+    except (EOFError, ConnectionError):
         raise RuntimeError("a node under load has died") from None
     if isinstance(said, str) and said:
         raise RuntimeError(f"a node under load failed: {said}")
@@ -141,8 +141,8 @@ def _serve(end: Connection, perform: Perform) -> None:
             try:
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                     runner.run(perform(order, end))
-            except (EOFError, OSError):
-                raise
+            except (EOFError, BrokenPipeError, ConnectionResetError):
+                raise  # Nobody is there any more to hear of it.
             except Exception as error:
                 end.send(f"{type(error).__name__}: {error}")
 
