@@ -22,7 +22,7 @@ RUN_OPTIONS = $(call option,FLOWS,--flows) $(call option,KILLS,--kills) $(call o
 
 # GNU make turns every failure into exit code 2, so the program's own code is told before it is lost.
 TELL_CODE = code=$$?; if [ $$code -ne 0 ]; then echo "$@: the exit code is $$code (1 FAIL,\
- 2 INCONCLUSIVE, 3 broken); make itself reports any failure as 2" >&2; fi; exit $$code
+ 2 INCONCLUSIVE or interrupted, 3 broken or wrong usage); make itself reports any failure as 2" >&2; fi; exit $$code
 
 .PHONY: help install chaos sabotage test check ci bench bench-compare report wheel-check clean
 
@@ -31,10 +31,12 @@ help: ## list the targets
 	@echo
 	@echo '  Variables of chaos: CAMPAIGN=qr2|isolated|boundaries FLOWS= KILLS= (per arm) SEED= OUT=dir'
 	@echo '    ENGINE=reference|naive POSTGRES=16|18|docker DSN= KEEP=1 ARGS="further options"'
+	@echo '    FLOWS alone takes KILLS in proportion (qr2: 1 per 100 flows), and at least one of each kind of kill.'
+	@echo '    OUT keeps its old bundle until the new run has a server. KEEP=1 tells at the end what it has kept.'
 	@echo '  Variables of bench: QUICK=1 OUT=dir SEED= POSTGRES=16|18 ARGS="further options"'
 	@echo '  PYTHON=python3.12 chooses the interpreter of a new .venv (3.11 or newer).'
 	@echo '  Exit codes 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 broken rig are those of `$(BIN)/ninelives-rig run`'
-	@echo '  and of `$(BIN)/python -m ninelives_bench run`.'
+	@echo '  and of `$(BIN)/python -m ninelives_bench run`. ninelives-rig: 2 when interrupted, 3 for wrong usage too.'
 	@echo '  A failure is printed by make as "Error N"; its own exit code is then 2, whatever N is.'
 
 install: ## create or refresh .venv (does nothing when nothing changed)

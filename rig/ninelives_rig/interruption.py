@@ -64,9 +64,8 @@ _present: Interruption | None = None
 def interruptible(*, for_good: bool = False) -> Iterator[Interruption]:
     """Handle the signals until the end of the block; a block inside another one shares its state.
 
-    ``for_good`` leaves the handlers in place, for a program whose last act this is: between them and the end of the
-    process there must be no moment in which a signal kills it with another exit code. A signal that is ignored,
-    as by nohup, stays ignored.
+    ``for_good`` is for a program whose last act this is: its end is not interrupted any more, because a signal would
+    kill it there with another exit code than it is leaving with. A signal that is ignored, as by nohup, stays ignored.
     """
     global _present
     if _present is not None or threading.current_thread() is not threading.main_thread():
@@ -80,11 +79,9 @@ def interruptible(*, for_good: bool = False) -> Iterator[Interruption]:
     try:
         yield _present
     finally:
-        if for_good:
-            _present.ending()
-        else:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        for number, handler in before.items():
+            # Ignored, not handled: while Python itself ends, it takes every handler of ours away.
+            signal.signal(number, signal.SIG_IGN if for_good else handler)
         _present = None
 
 

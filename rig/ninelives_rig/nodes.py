@@ -60,6 +60,12 @@ def fork_server(engine: Engine, run_directory: RunDirectory) -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         yield
     finally:
+        # It is waited for without a bound, and it could be frozen or wait itself for a node that nobody knows of.
+        # So it is not asked: the kernel ends its nodes with it.
+        pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]  # private
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                ProcessIdentity.of(pid).kill()
         forkserver._forkserver._stop()  # type: ignore[attr-defined]  # private
         settings["tempdir"] = before
 

@@ -19,6 +19,7 @@ import secrets
 import shutil
 import signal
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -43,6 +44,7 @@ SOCKET_PATH_MAX = 107
 _LONGEST_SOCKET = "/r12345678/f/listener-12345678"
 _SHOWN_MAX = 120
 _LOCK_TIMEOUT_S = 60.0
+_LOCK_NOTICE_S = 2.0
 _DEATH_TIMEOUT_S = 20.0
 
 
@@ -346,7 +348,8 @@ def _remove(path: Path) -> list[str]:
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
     """Hold the user's lock; the kernel lets it go when the holder dies."""
-    end = time.monotonic() + _LOCK_TIMEOUT_S
+    began = time.monotonic()
+    told = False
     try:
         handle = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -357,7 +360,13 @@ def _locked(root: Path) -> Iterator[None]:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > end:
+                waited_s = time.monotonic() - began
+                if not told and waited_s > _LOCK_NOTICE_S:
+                    told = True
+                    print(
+                        f"waiting for another run, which is cleaning up ({root / _LOCK})", file=sys.stderr, flush=True
+                    )
+                if waited_s > _LOCK_TIMEOUT_S:
                     raise RunDirectoryRefused(
                         f"another run has held {root / _LOCK} for {_LOCK_TIMEOUT_S:.0f} s; see who with "
                         f"`fuser {root / _LOCK}`, end it, and start again"

@@ -20,7 +20,7 @@ from ninelives_rig.cluster.ladder import OpenServer
 from ninelives_rig.disturb import Disturbances
 from ninelives_rig.engines.base import Engine, NodeOrder, NodeSettings, Store
 from ninelives_rig.evidence.writer import ArmFolder, BundleWriter
-from ninelives_rig.nodes import Fleet
+from ninelives_rig.nodes import Fleet, NodesBroken
 from ninelives_rig.operations import OperatorThread, Sightings
 from ninelives_rig.progress import Display
 from ninelives_rig.recorder import Recorder
@@ -31,6 +31,8 @@ from ninelives_rig.starts import StartList, keep_in_flight
 from ninelives_rig.watch import Movement, Probe
 
 _STARTS_AT_ONCE = 64
+_START_LOOK_S = 1.0
+_START_PATIENCE_S = 60.0
 _REAP_S = 0.02
 
 
@@ -276,18 +278,35 @@ def _operations(
 
 
 async def _start_all(stage: Stage, owed: list[int]) -> None:
+    """Start what the coordinator owes. Raises ``NodesBroken`` when no start is acknowledged for a long time."""
     starts = StartList(stage.work / "coordinator.marks", owed, lambda index: stage.instances[index].instance_id)
     engine = stage.rig.engine
-    async with engine.client(stage.store, stage.arm.workload, stage.arm.version) as starter:
-        await keep_in_flight(
-            starter,
-            starts,
-            _STARTS_AT_ONCE,
-            stage.recorder,
-            asyncio.Event(),
-            engine.is_refusal,
-            wait_for_end=False,
-        )
+
+    async def begin() -> None:
+        async with engine.client(stage.store, stage.arm.workload, stage.arm.version) as starter:
+            await keep_in_flight(
+                starter,
+                starts,
+                _STARTS_AT_ONCE,
+                stage.recorder,
+                asyncio.Event(),
+                engine.is_refusal,
+                wait_for_end=False,
+            )
+
+    beginning = asyncio.create_task(begin())
+    movement = Movement(max(stage.arm.ttl_s, _START_PATIENCE_S / 3))
+    # A start that fails is repeated until it is acknowledged, so only this ends it when none ever will be.
+    while not beginning.done():
+        await asyncio.wait({beginning}, timeout=_START_LOOK_S)
+        movement.note((starts.acknowledged,))
+        stage.rig.display.update(0, f"{starts.acknowledged}/{len(owed)} flows of the coordinator started")
+        if movement.stands_still and not beginning.done():
+            beginning.cancel()
+            await asyncio.wait({beginning}, timeout=_START_LOOK_S)
+            problem = starts.problem or "the server has answered nothing"
+            raise NodesBroken(f"{starts.acknowledged} of {len(owed)} flows could be started, then none: {problem}")
+    await beginning
     starts.close()
 
 

@@ -35,6 +35,9 @@ class StartList:
         self, path: Path, indexes: Sequence[int], instance_id: Callable[[int], UUID], serial: bool = False
     ) -> None:
         self.serial = serial
+        self.acknowledged = 0
+        self.problem = ""
+        """What the latest start that failed said."""
         self._instance_id = instance_id
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._marked = set(marked_indexes(path))
@@ -48,6 +51,7 @@ class StartList:
     def mark(self, index: int) -> None:
         """Note for every later process of this slot that this start need not be repeated."""
         os.write(self._descriptor, _MARK.pack(index))
+        self.acknowledged += 1
 
     def close(self) -> None:
         """Close the file of marks."""
@@ -82,7 +86,7 @@ async def keep_in_flight(
         for index, instance_id in takes:
             if stopping.is_set():
                 return
-            running = await _start(starter, index, instance_id, recorder, stopping, is_refusal)
+            running = await _start(starter, starts, index, instance_id, recorder, stopping, is_refusal)
             if running is None:
                 return
             if not starts.serial:
@@ -110,6 +114,7 @@ async def keep_in_flight(
 
 async def _start(
     starter: Starter,
+    starts: StartList,
     index: int,
     instance_id: UUID,
     recorder: Recorder,
@@ -125,7 +130,8 @@ async def _start(
             running = await starter.start(index, instance_id)
         except Exception as error:
             outcome = "start.fail" if is_refusal(error) else "start.info"
-            recorder.event(outcome, instance_id=name, error=f"{type(error).__name__}: {error}")
+            starts.problem = f"{type(error).__name__}: {error}"
+            recorder.event(outcome, instance_id=name, error=starts.problem)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), delay_s)
             delay_s = min(delay_s * 2, _RETRY_LAST_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.helpers import abandon
 
+from ninelives_rig import rundir
 from ninelives_rig.cluster.errors import RunDirectoryRefused
 from ninelives_rig.identity import ProcessIdentity
 from ninelives_rig.rundir import PROCESSES, RunDirectory, Swept, interrupts_held_back, sweep, user_root
@@ -180,3 +182,15 @@ def test_every_interruption_is_held_back_while_cleaning(monkeypatch: pytest.Monk
         assert done == ["cleaned"]
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_who_waits_for_another_run_says_so(
+    base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rundir, "_LOCK_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(rundir, "_LOCK_NOTICE_S", 0.0, raising=False)
+    with (user_root(base) / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RunDirectoryRefused, match="fuser"):
+            RunDirectory.create(base=base)
+    assert capsys.readouterr().err.count("waiting for another run") == 1

@@ -102,3 +102,21 @@ def test_a_frozen_node_is_ended_when_the_run_stops(start_rig: Start) -> None:
     rig.process.send_signal(signal.SIGINT)
     assert rig.finish()[0] == 2
     assert wait_dead(rig.nodes(), 5.0) == []
+
+
+def test_ctrl_c_again_and_again_ends_the_run_like_the_first_one(start_rig: Start) -> None:
+    rig = start_rig(*LONG)
+    wait_for("a first kill", rig.receipts)
+    started = everything(rig)
+
+    def ended_by_another() -> bool:
+        rig.process.send_signal(signal.SIGINT)
+        return rig.process.poll() is not None
+
+    wait_for("the end", ended_by_another)
+    code, output, errors = rig.finish()
+    assert code == 2, errors
+    assert output.startswith("INCONCLUSIVE") and "interrupted" in output
+    assert "Traceback" not in errors and "already ending" in errors
+    assert wait_dead({*started, *rig.nodes()}, 5.0) == []
+    assert rig.run_directories() == []
