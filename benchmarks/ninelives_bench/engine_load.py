@@ -152,7 +152,8 @@ async def run_flows(order: FlowOrder, end: multiprocessing.connection.Connection
         # Not in the loop: heartbeats and polls of the node go on while the others are measured.
         await asyncio.to_thread(end.recv)
         await load.settle(SETTLE_S)
-        end.send(None)
+    # Behind the node's goodbye: the database is dropped next.
+    end.send(None)
 
 
 async def _run(load: FlowLoad, what: OpenLoop | ClosedLoop, begin: float) -> FlowsSeen:
