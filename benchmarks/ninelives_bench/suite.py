@@ -153,10 +153,10 @@ FULL = Plan(quick=False)
 
 QUICK = Plan(
     quick=True,
-    reference=ReferencePlan(4, 32, 2.0, 500, 300),
+    reference=ReferencePlan(3, 32, 1.5, 500, 300),
     b7=B7Plan(
         population=10_000, depth_max=64, result_bytes=200,
-        poisson_per_s=(1_000, 5_000, 10_000, 20_000, 30_000), fixed_per_s=(5_000, 10_000), tcp_per_s=(5_000,),
+        poisson_per_s=(1_000, 5_000, 10_000, 20_000, 30_000), fixed_per_s=(5_000,), tcp_per_s=(5_000,),
         two_nodes_per_s=(5_000,), checkpointed_per_s=(), checkpointed_s=70.0,
         warmup_s=0.5, arm_s=2.0, saturation_in_flight=2_000, saturation_s=3.0, saturation_long_s=None,
     ),
@@ -170,7 +170,7 @@ QUICK = Plan(
     ),
     takeover=TakeoverPlan(instances=1_000, repeats=1),
     renewal=RenewalPlan(leases=10_000, repeats=20),
-    death=DeathPlan(("idle", "mid_statement", "frozen"), repeats=5, frozen_repeats=1, frozen_ttl_s=1.0),
+    death=DeathPlan(("idle", "mid_statement", "frozen"), repeats=3, frozen_repeats=1, frozen_ttl_s=1.0),
     claims=ClaimsPlan(parked=(10, 10_000), repeats=200),
-    sustained=SustainedPlan(rate_per_s=5_000, seconds=8.0, window_s=2.0, checkpoint_timeout_s=30),
+    sustained=SustainedPlan(rate_per_s=5_000, seconds=6.0, window_s=2.0, checkpoint_timeout_s=30),
 )  # fmt: skip
