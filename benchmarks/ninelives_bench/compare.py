@@ -226,13 +226,11 @@ def _rated(label: str, a: BenchFolder, b: BenchFolder, arms: Arms, name: str, to
 
     def side(folder: BenchFolder, arm: Mapping[str, Any], seed: int) -> Side | None:
         columns = folder.samples(name) or {}
-        at_s, took = _moments(columns), columns.get("service_ms", columns.get("response_ms"))
-        length_s = number(arm.get("seconds"))
-        if at_s is None or took is None or not length_s:
+        ended, length_s = _ends(columns), number(arm.get("seconds"))
+        if ended is None or not length_s:
             return None
         # What was never answered has no end; it is told by how long it was waited for.
-        ended = at_s + took / 1e3
-        answered = columns.get("answered", np.ones(len(ended))) > 0
+        answered = columns.get("answered", columns.get("done", np.ones(len(ended)))) > 0
         return rate_side(ended[np.isfinite(ended) & answered], length_s, seed)
 
     yield from _pair(label, (a, b), arms, [arm.get(told) for arm in arms], side, less=False)
@@ -266,6 +264,14 @@ def _bare(label: str, ours: Mapping[str, Any], theirs: Mapping[str, Any], key: s
     a, b = number(ours.get(key)), number(theirs.get(key))
     if a is not None and b is not None:
         yield Figure(label, a, b, less, None)
+
+
+def _ends(columns: Mapping[str, Floats]) -> Floats | None:
+    """Return when each one ended, since the beginning of the arm."""
+    if "done_s" in columns:
+        return columns["done_s"]
+    at_s, took = _moments(columns), columns.get("service_ms", columns.get("response_ms"))
+    return None if at_s is None or took is None else at_s + took / 1e3
 
 
 def _moments(columns: Mapping[str, Floats]) -> Floats | None:

@@ -125,9 +125,10 @@ def throughputs(folder: BenchFolder) -> list[tuple[str, float | None]]:
     """Return label and rate of everything that is put beside the references."""
     pgbench, raw = folder.part("reference", "pgbench"), folder.part("reference", "raw_statement")
     b7, engine = folder.part("b7"), folder.part("engine")
+    lengths = [figure(arm.get("seconds")) for arm in folder.rows("b7", "saturations")]
     return [
         ("raw multi-row statement, rows", number(raw.get("per_s"))),
-        ("committer at saturation, 10 s", number(b7.get("saturation_per_s"))),
+        (f"committer at saturation, {lengths[0] if lengths else '10'} s", number(b7.get("saturation_per_s"))),
         ("committer at saturation, 60 s", number(b7.get("saturation_60_per_s"))),
         ("whole engine, steps of three-step flows", number(engine.get("steps_per_s"))),
         ("whole engine for 180 s, steps", number(engine.get("steps_per_s_180"))),

@@ -21,12 +21,9 @@ from ninelives_reports.canvas import (
     Line2D,
     draw,
     tidy,
-    withStroke,
 )
 from ninelives_reports.load import Record, record
 from ninelives_reports.text import UNKNOWN
-
-_HALO = [withStroke(linewidth=3.0, foreground="white")]
 
 
 @dataclass(frozen=True)
@@ -55,18 +52,23 @@ def draw_depths(folder: BenchFolder) -> bytes | None:
 
     def paint(figure_: Figure) -> None:
         axes = figure_.subplots()
-        _paint(axes, curves, extra_ms=(B8_LIMIT_MS, FLOWX_B8_P99_MS))
+        _paint(axes, curves, further=_beside(), extra_ms=(B8_LIMIT_MS, FLOWX_B8_P99_MS))
         axes.axhline(B8_LIMIT_MS, color=GREY, linewidth=1.2, linestyle=(0, (4, 3)))
-        axes.annotate(f"limit of B8: {B8_LIMIT_MS:g} ms p99", (axes.get_xlim()[0], B8_LIMIT_MS), xytext=(5, 4),
-                      textcoords="offset points", fontsize=9, color=INK, path_effects=_HALO)  # fmt: skip
         axes.plot([FLOWX_B8_DEPTH], [FLOWX_B8_P99_MS], "*", color="white", markeredgecolor=INK, markersize=13, zorder=6)
-        axes.annotate("FlowX, published p99", (FLOWX_B8_DEPTH, FLOWX_B8_P99_MS), xytext=(-9, 0),
-                      textcoords="offset points", va="center", ha="right", fontsize=9, path_effects=_HALO)  # fmt: skip
         axes.set_xlabel("steps already committed (logarithmic)")
-        axes.set_title("Rehydration over depth, one instance at a time", pad=30)
-        figure_.subplots_adjust(left=0.085, right=0.98, bottom=0.13, top=0.85)
+        axes.set_title("Rehydration over depth, one instance at a time", pad=48)
+        figure_.subplots_adjust(left=0.085, right=0.98, bottom=0.13, top=0.81)
 
     return draw(9.0, 4.8, paint)
+
+
+def _beside() -> list[Line2D]:
+    """Return what the legend says of the marks that are no measurement of this run."""
+    return [
+        Line2D([], [], color=GREY, linewidth=1.2, linestyle=(0, (4, 3)), label=f"limit of B8: p99 {B8_LIMIT_MS:g} ms"),
+        Line2D([], [], color="white", marker="*", markeredgecolor=INK, markersize=12, linewidth=0,
+               label="FlowX, published p99"),
+    ]  # fmt: skip
 
 
 def draw_claims(folder: BenchFolder) -> bytes | None:
@@ -99,7 +101,7 @@ def _points(arms: Sequence[Record], name: str = "ms") -> list[tuple[float, Recor
     return sorted(found, key=lambda point: point[0])
 
 
-def _paint(axes: Axes, curves: Sequence[Curve], extra_ms: Sequence[float] = ()) -> None:
+def _paint(axes: Axes, curves: Sequence[Curve], further: Sequence[Line2D] = (), extra_ms: Sequence[float] = ()) -> None:
     tidy(axes)
     for curve in curves:
         sizes = [size for size, _ in curve.points]
@@ -113,8 +115,9 @@ def _paint(axes: Axes, curves: Sequence[Curve], extra_ms: Sequence[float] = ()) 
     handles += [
         Line2D([], [], color=INK, linewidth=1.8, label="p99, filled"),
         Line2D([], [], color=INK, linewidth=1.8, linestyle=(0, (5, 1.5)), label="p50, hollow"),
+        *further,
     ]
-    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=5, frameon=False, fontsize=9)
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=4, frameon=False, fontsize=9)
 
 
 def _fit(axes: Axes, curves: Sequence[Curve], extra_ms: Sequence[float]) -> None:

@@ -61,9 +61,13 @@ def _row(arm: Record) -> list[str]:
     ]  # fmt: skip
 
 
+def _is_full(arm: Record) -> bool:
+    return arm.get("steps_per_flow") == 3 and arm.get("offered_flows_per_s") is None and not arm.get("transactional")
+
+
 def _costs(arms: list[Record]) -> list[str]:
     """Write how the processor is divided between Python and the server, in the arm of three-step flows."""
-    arm = next((arm for arm in arms if arm.get("steps_per_flow") == 3 and arm.get("offered_flows_per_s") is None), None)
+    arm = next((arm for arm in arms if _is_full(arm)), None)
     if arm is None:
         return ["The latencies of a closed loop are those of a full queue: only its rates say something."]
     client, server = number(arm.get("client_us_per_step")), number(arm.get("server_us_per_step"))

@@ -91,8 +91,6 @@ def _fit(axes: Axes, arms: Sequence[Record]) -> None:
     scale_y(axes, min(waits) / 2.2, max([*waits, B7_LIMIT_MS]) * 2.6)
     axes.set_xlabel("offered commits per second (logarithmic)")
     axes.set_ylabel("response, ms (logarithmic)")
-    axes.annotate(f"limit of B7: {B7_LIMIT_MS:g} ms p99 at 5 000/s", (min(rates) / 1.33, B7_LIMIT_MS), xytext=(2, 4),
-                  textcoords="offset points", fontsize=9, color=INK, path_effects=_HALO)  # fmt: skip
 
 
 def _mark(axes: Axes, knee: float | None) -> None:
@@ -108,13 +106,15 @@ def _mark(axes: Axes, knee: float | None) -> None:
 def _legend(axes: Axes, fixed: bool, missed: bool) -> None:
     handles = [Line2D([], [], color=colour, marker=mark, linewidth=1.9, markersize=7, label=f"{name}, Poisson arrivals")
                for name, colour, mark in _NAMES]  # fmt: skip
+    handles.append(Line2D([], [], color=GREY, linewidth=1.2, linestyle=(0, (4, 3)),
+                          label=f"limit of B7: p99 {B7_LIMIT_MS:g} ms at 5 000/s"))  # fmt: skip
     if fixed:
         handles.append(Line2D([], [], color=INK, marker="x", markersize=7, markeredgewidth=1.8, linewidth=0,
                               label="fixed arrivals, drawn beside their rate"))  # fmt: skip
     if missed:
         handles.append(Line2D([], [], color=INK, marker="o", markerfacecolor="white", markersize=7, linewidth=0,
                               label="hollow: rate not reached"))  # fmt: skip
-    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=2, frameon=False, fontsize=9)
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=3, frameon=False, fontsize=9)
 
 
 def draw_throughput(folder: BenchFolder) -> bytes | None:

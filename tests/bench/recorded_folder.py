@@ -45,7 +45,9 @@ def _write_samples(store: SampleStore, summary: Record, random: np.random.Genera
     for arm in summary["engine"]["arms"]:
         due = np.sort(random.uniform(0, arm["seconds"], 1_500))
         waits = _waits(random, 1_500, arm["response_ms"]["p50"]) * slowdown
-        store.save(f"engine-{arm['name']}", {"due_s": due, "response_ms": waits})
+        every = np.ones(1_500, dtype=bool)
+        columns = {"due_s": due, "response_ms": waits, "done": every, "done_s": due + waits / 1e3}
+        store.save(f"engine-{arm['name']}", columns)
     for arm in summary["b8"]["arms"]:
         waits = _waits(random, arm["ms"]["n"], arm["ms"]["p50"]) * slowdown
         variant = f"{arm['cache']}_{arm['load_per_s']}"
