@@ -32,6 +32,7 @@ help: ## list the targets
 	@echo '  Variables of chaos: CAMPAIGN=qr2|isolated|boundaries FLOWS= KILLS= (per arm) SEED= OUT=dir'
 	@echo '    ENGINE=reference|naive POSTGRES=16|18|docker DSN= KEEP=1 ARGS="further options"'
 	@echo '    FLOWS alone takes KILLS in proportion (qr2: 1 per 100 flows), and at least one of each kind of kill.'
+	@echo '    boundaries with few FLOWS is INCONCLUSIVE: its last arms need flows enough for nodes to stop among them.'
 	@echo '    OUT keeps its old bundle until the new run has a server. KEEP=1 tells at the end what it has kept.'
 	@echo '  Variables of bench: QUICK=1 OUT=dir SEED= POSTGRES=16|18 ARGS="further options"'
 	@echo '  PYTHON=python3.12 chooses the interpreter of a new .venv (3.11 or newer).'

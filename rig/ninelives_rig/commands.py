@@ -243,7 +243,8 @@ def _explained(error: Exception) -> str | None:
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return f"the server refuses it: {error}; give the user of the DSN this right, or take a database of its own"
     if isinstance(error, psycopg.OperationalError):
-        return f"the server stopped answering: {error}; its own log says why; then run the campaign again"
+        said = " ".join(str(error).split())
+        return f"the server stopped answering: {said}; its log says why (--keep leaves that of an embedded server)"
     return None
 
 

@@ -181,6 +181,8 @@ def _bundle(out: Path) -> Iterator[BundleWriter]:
         yield bundle
     finally:
         bundle.close()
+        with suppress(OSError):  # A full disk leaves this, and it would make the directory look like somebody else's.
+            (out / "manifest.json.draft").unlink(missing_ok=True)
         if made:
             with suppress(OSError):  # It holds something, as it should.
                 out.rmdir()

@@ -72,7 +72,8 @@ def test_a_server_that_answers_gets_the_old_bundle_replaced(tmp_path: Path, data
 def test_a_run_whose_manifest_cannot_be_written_leaves_no_empty_directory(
     tmp_path: Path, database_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(bundle: BundleWriter, _: object) -> None:
+        (bundle.root / "manifest.json.draft").touch()
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(BundleWriter, "manifest", full)
@@ -83,6 +84,7 @@ def test_a_run_whose_manifest_cannot_be_written_leaves_no_empty_directory(
         with pytest.raises(OSError, match="No space"):
             begun(Request(CAMPAIGN, "naive", 1, out, dsn=database_dsn))
         assert out.exists() == made
+        assert not made or list(out.iterdir()) == []
 
 
 @pytest.mark.postgres
