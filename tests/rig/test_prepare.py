@@ -6,9 +6,11 @@ import io
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -18,8 +20,11 @@ from tests.checkers.stories import idempotent
 from tests.rig.conftest import RunningRig
 from tests.rig.helpers import wait_for
 
-from ninelives_rig import judging
+from ninelives_rig import judging, stage
+from ninelives_rig.cluster import dsn as dsn_module
 from ninelives_rig.cluster.errors import ClusterError, ServerUnreachable
+from ninelives_rig.engines.base import Store
+from ninelives_rig.engines.naive import ENGINE as NAIVE
 from ninelives_rig.evidence.writer import BundleWriter, OutRefused
 from ninelives_rig.progress import Display
 from ninelives_rig.run import Request, prepare
@@ -153,3 +158,28 @@ def test_keep_is_told_at_the_end_of_a_whole_run(start_rig: Callable[..., Running
     *_, last = errors.splitlines()
     assert f"rm -r {directory}" in last
     shutil.rmtree(directory)
+
+
+@pytest.mark.postgres
+def test_a_locked_schema_of_a_dead_run_is_left_and_waited_for_only_shortly(
+    tmp_path: Path, database_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dsn_module, "_LOCK_PATIENCE", "20ms", raising=False)
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+    name = f"ninelives_rig_{boot}_4194304_1_1"
+    with psycopg.connect(database_dsn) as reader:
+        reader.execute(f"create schema {name}; create table {name}.t (); commit; begin; lock table {name}.t")
+        # Only so that a failure ends: nothing else would end a wait for this lock.
+        signal.alarm(20)
+        said = begun(Request(CAMPAIGN, "naive", 1, tmp_path / "out", dsn=database_dsn))
+        stage._discard(
+            SimpleNamespace(engine=NAIVE, display=Display(plain=True, stream=io.StringIO())),  # type: ignore[arg-type]  # as much of a rig as it needs
+            Store(database_dsn, name),
+        )
+        signal.alarm(0)
+        reader.rollback()
+        assert reader.execute("select to_regnamespace(%s) is not null", [name]).fetchone() == (True,)
+    assert "in use and stays" in said
+    assert f"schema {name} of a run that was killed has been dropped" in begun(
+        Request(CAMPAIGN, "naive", 1, tmp_path / "out", dsn=database_dsn)
+    )
