@@ -21,13 +21,15 @@ create table ninelives.node_session (
     expires_at   timestamptz not null,
     dead_at      timestamptz
 ) with (fillfactor = 50);
+-- What dead sessions held is looked for at every claim; a crash loop leaves thousands of them.
+create index node_session_dead on ninelives.node_session (session_id) where dead_at is not null;
 
 create table ninelives.flow_instance (
     instance_id        uuid primary key,
     plan_id            integer not null,
     fence              bigint not null,
     next_sequence      bigint not null,
-    state_bag_sequence bigint not null,
+    snapshot_sequence  bigint not null,
     version            bigint not null,
     claims             integer not null,
     parent_step_id     integer,
@@ -47,7 +49,6 @@ create table ninelives.flow_instance (
     parent_scope       text,
     resume_from_step   integer,
     input              json not null,
-    state_bag          json,
     frontier           json,
     result             json
 ) with (

@@ -52,7 +52,6 @@ class Journal:
     depth: int
     results: tuple[bytes, ...]
     frontier: bytes | None
-    bag: bytes | None
     snapshot_sequence: int
 
     @property
@@ -69,19 +68,24 @@ def result_of(step_id: int, size: int = RESULT_BYTES) -> bytes:
 
 def record(plan: Plan, depth: int, size: int = RESULT_BYTES) -> Journal:
     """Let the runtime's own `Recall` take `depth` successes, and keep what it would have had committed."""
-    born = Claimed(bytes(16), 0, 1, 0, 1, "Running", b"null", None, None, -1, False)
-    recall = Recall(plan, born)
+    born = Claimed(bytes(16), 0, 1, 0, 1, "Running", b"null", None, -1, False)
+    recall = Recall(plan, born, read_nothing)
     # The rows are never submitted, so nothing waits for their answers.
     nobody = cast("asyncio.Future[str]", None)
-    results, frontier, bag, snapshot_sequence = [], None, None, 0
+    results, frontier, snapshot_sequence = [], None, 0
     for step_id in range(1, depth + 1):
         result = result_of(step_id, size)
         row = StepCommit(born.instance_id, 1, nobody, b"", step_id, 1, b"bench.step", b"1", b"Success", result, None, 1)
         recall.succeed(row)
         results.append(result)
-        if row.bag is not None:
-            frontier, bag, snapshot_sequence = row.frontier, row.bag, step_id
-    return Journal(depth, tuple(results), frontier, bag, snapshot_sequence)
+        if row.frontier is not None:
+            frontier, snapshot_sequence = row.frontier, step_id
+    return Journal(depth, tuple(results), frontier, snapshot_sequence)
+
+
+async def read_nothing(keys: Sequence[tuple[str, int]]) -> list[tuple[str, int, bytes | None]]:
+    """Stand where a node reads older results: no step here selects one."""
+    raise AssertionError(f"a step asked for {keys}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +122,14 @@ def abandon(
 
 
 def _write_instances(connection: Connection, plan_id: int, plan: Plan, journal: Journal) -> None:
-    # The state goes through a table, from which it is copied as it was compressed there: once, not for each instance.
-    _make_table(connection, "left_state", "frontier json, state_bag json")
-    connection.execute("insert into left_state values (%s, %s)", (_text(journal.frontier), _text(journal.bag)))
     connection.execute(
-        "insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, state_bag_sequence, version,"
-        " claims, paused, state, created_at, updated_at, flow_id, flow_version, input, frontier, state_bag)"
-        " select instance_id, %s, 1, %s, %s, %s, 0, false, 'Running', now(), now(), %s, %s, %s, frontier, state_bag"
-        " from left_behind cross join left_state",
+        "insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, snapshot_sequence, version,"
+        " claims, paused, state, created_at, updated_at, flow_id, flow_version, input, frontier)"
+        " select instance_id, %s, 1, %s, %s, %s, 0, false, 'Running', now(), now(), %s, %s, %s, %s::json"
+        " from left_behind",
         (
             plan_id, journal.depth + 1, journal.snapshot_sequence, journal.depth + 1, plan.flow_id, plan.version,
-            result_of(0).decode(),
+            result_of(0).decode(), _text(journal.frontier),
         ),
     )  # fmt: skip
     connection.execute("insert into ninelives.flow_lease select instance_id, 1, holder from left_behind")
@@ -215,7 +216,7 @@ def _write_many(connection: Connection, plan_id: int, plan: Plan, count: int, st
         (count,),
     )
     connection.execute(
-        "insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, state_bag_sequence, version,"
+        "insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, snapshot_sequence, version,"
         " claims, paused, state, created_at, updated_at, flow_id, flow_version, input)"
         " select instance_id, %s, 1, 1, 0, 2, 0, false, %s, now(), now(), %s, %s, %s from written",
         (plan_id, state, plan.flow_id, plan.version, result_of(0).decode()),

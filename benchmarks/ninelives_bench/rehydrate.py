@@ -110,10 +110,10 @@ async def _register(dsn: str, plan: FlowPlan) -> int:
 
 def _read_once(connection: Connection) -> None:
     """Bring what a takeover reads into memory: the states and the rows behind the snapshots."""
-    connection.execute("select sum(length(state_bag::text)) from ninelives.flow_instance")
+    connection.execute("select sum(length(frontier::text)) from ninelives.flow_instance")
     connection.execute(
         "select sum(length(s.result::text)) from ninelives.flow_instance i join ninelives.flow_step s"
-        " on s.instance_id = i.instance_id and s.sequence > i.state_bag_sequence"
+        " on s.instance_id = i.instance_id and s.sequence > i.snapshot_sequence"
     )
 
 
@@ -142,7 +142,7 @@ def _measure_arm(
         "failed": takeovers.failed,
         "instances": min(supply.count, wanted),
         "each_taken": rounds,
-        "bag_bytes": len(supply.scene.journal.bag or b""),
+        "frontier_bytes": len(supply.scene.journal.frontier or b""),
         "ms": distribution(columns["ms"]),
         "claim_ms": distribution(columns["claim_ms"]),
         "recall_ms": distribution(columns["recall_ms"]),

@@ -11,7 +11,7 @@ import psycopg
 from ninelives.recall import Recall
 from ninelives_bench.distribution import distribution
 from ninelives_bench.ground import Ground
-from ninelives_bench.populate import abandon, abandon_again, record, sequence, settle
+from ninelives_bench.populate import abandon, abandon_again, read_nothing, record, sequence, settle
 from ninelives_bench.populate_door import Door, run
 from ninelives_bench.rehydrate_takeover import Mortuary, Scene, is_right, limits
 from ninelives_bench.samples import SampleStore
@@ -66,7 +66,7 @@ async def _take_all(door: Door, mortuary: Mortuary, scene: Scene, holder: int) -
     while True:
         taken = await door.take(scene.plan_id, wanted)
         for claimed in taken:
-            recall = Recall(scene.plan, claimed)
+            recall = Recall(scene.plan, claimed, read_nothing)
             found.append((claimed, recall, recall.decide().commands))
         if len(taken) < wanted.orphaned:
             break

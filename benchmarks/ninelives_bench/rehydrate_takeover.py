@@ -18,7 +18,7 @@ from ninelives.plan import Plan
 from ninelives.recall import Recall
 from ninelives.store.claims import Limits
 from ninelives.store.rows import Claimed
-from ninelives_bench.populate import Abandoned, Journal
+from ninelives_bench.populate import Abandoned, Journal, read_nothing
 from ninelives_bench.populate_door import Door
 
 VACUUM_EVERY: Final = 200
@@ -109,7 +109,7 @@ async def take_each(
         began = clock()
         taken = await door.take(scene.plan_id, wanted)
         answered = clock()
-        recalls = [Recall(scene.plan, claimed) for claimed in taken]
+        recalls = [Recall(scene.plan, claimed, read_nothing) for claimed in taken]
         commands = [recall.decide().commands for recall in recalls]
         decided = clock()
         mortuary.forget(orphan.holder)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from ninelives import codec
@@ -21,11 +21,10 @@ from ninelives.boundaries import Boundary, reached
 from ninelives.capability import AtMostOnce, Done, Voided
 from ninelives.decide import Complete, Decision, Fail, Reconcile, RunStep, WaitSignal
 from ninelives.errors import NinelivesError, PermanentError, StepFailed, StoreUnavailable
-from ninelives.frontier import IntentRow
+from ninelives.frontier import IntentRow, Unread
+from ninelives.host import Host
 from ninelives.plan import AwaitSignal, Plan, Step
 from ninelives.recall import Recall
-from ninelives.settings import Settings
-from ninelives.store.control import Control
 from ninelives.store.rows import (
     Claimed,
     Finish,
@@ -36,37 +35,11 @@ from ninelives.store.rows import (
     StepCommit,
     Verdict,
 )
-from ninelives.transactions import Transactions
 
 log = logging.getLogger("ninelives.activation")
 
 WAIT_IN_NODE_MS_MAX = 1000
 _COMMITTED = b"committed"
-
-
-class Host(Protocol):
-    """What an activation needs of its node."""
-
-    settings: Settings
-    control: Control
-    transactions: Transactions
-
-    @property
-    def session_id(self) -> int:
-        """The present session; another one than at the claim means that the lease is gone."""
-
-    @property
-    def leaving(self) -> bool:
-        """Whether the node is giving its leases back."""
-
-    def clock_us(self) -> int:
-        """The database's clock."""
-
-    def submit(self, row: Row) -> None:
-        """Queue a row for the instance's lane."""
-
-    def progressed(self, activation: Activation) -> None:
-        """Take note that a commit of this activation went in."""
 
 
 class Activation:
@@ -85,7 +58,7 @@ class Activation:
         self.ended: str | None = None
         self.result: bytes | None = None
         self._watchers: list[asyncio.Future[None]] = []
-        self._recall = Recall(plan, claimed)
+        self._recall = Recall(plan, claimed, self._read_results)
 
     def closed(self) -> asyncio.Future[None]:
         """Return a future of the caller's own that is done when this activation is over."""
@@ -124,10 +97,13 @@ class Activation:
             case Reconcile():
                 return self._reconcile(command.node, command.scope, command.attempt, command.voids)
             case Complete():
-                return self._finish("Completed", self._recall.frontier.result("", self._plan.nodes[-1].step_id))
+                return self._complete()
             case Fail():
                 return self._finish(command.state, command.error)
         raise NotImplementedError(f"this release cannot perform {command!r}; a newer node can")
+
+    async def _read_results(self, keys: Sequence[tuple[str, int]]) -> list[tuple[str, int, bytes | None]]:
+        return await self._host.control.results(self._claimed.instance_id, keys)
 
     # -- steps
 
@@ -163,7 +139,7 @@ class Activation:
         """Announce, run, commit; a body that neither returns nor says "it did not happen" leaves a doubt."""
         attempt = self._attempt(command)
         try:
-            attempt.given()
+            await attempt.given()
         except Exception as error:
             return await self._failed(attempt, error)
         refusal = await self._announce(attempt)
@@ -331,6 +307,14 @@ class Activation:
         return Decision(())
 
     # -- ends
+
+    async def _complete(self) -> Decision:
+        """End with the result of the last node, where its own commit could not: the instance was paused then."""
+        while True:
+            try:
+                return await self._finish("Completed", self._recall.frontier.result("", self._plan.nodes[-1].step_id))
+            except Unread as missing:
+                await self._recall.read(missing)
 
     async def _finish(self, state: str, result: Any) -> Decision:
         encoded = codec.encode(result, limit_bytes=1 << 30, what="result of the instance")

@@ -13,6 +13,7 @@ from ninelives.boundaries import Boundary, reached
 from ninelives.capture import Call, idempotency_key
 from ninelives.decide import RunStep
 from ninelives.errors import PayloadRefused, StepFailed, StepTimedOut
+from ninelives.frontier import Unread
 from ninelives.recall import Recall
 from ninelives.state import value_for
 from ninelives.store.rows import StepCommit
@@ -51,11 +52,20 @@ class Attempt:
             recorded, connection,
         )  # fmt: skip
 
-    def given(self) -> Any:
-        """Return the step's input; raises whatever the flow's selector raises, before anything is announced."""
-        if self._given is None:
-            self._given = (value_for(self.command.node, self._recall.plan, self._recall.frontier, self.call.scope),)
+    async def given(self) -> Any:
+        """Return the step's input; raises whatever the flow's selector raises, before anything is announced.
+
+        A selector that asks for a result from before the snapshot is called again when that has been read.
+        """
+        while self._given is None:
+            try:
+                self._given = (self._select(),)
+            except Unread as missing:
+                await self._recall.read(missing)
         return self._given[0]
+
+    def _select(self) -> Any:
+        return value_for(self.command.node, self._recall.plan, self._recall.frontier, self.call.scope)
 
     async def run(self) -> Any:
         """Run the capability's body with the step's input, within its time-out and the flow's deadline.
@@ -63,7 +73,7 @@ class Attempt:
         Raises whatever the body raises, and ``StepTimedOut``.
         """
         node, call = self.command.node, self.call
-        value = self.given()
+        value = await self.given() if self._given or callable(node.input) else self._select()
         limit_s = self._limit_s()
         reached(Boundary.BODY_ENTERED, self._instance_id, call.scope, node.step_id, call.attempt, self.token)
         try:

@@ -38,9 +38,9 @@ BATCHED = (
     "intend", "park_lock_wakes", "park", "release",
 )  # fmt: skip
 SINGLE = (
-    "claim", "read_choose", "read_steps", "read_signals", "read_intents", "read_paused", "commit_lock", "doubt",
-    "void", "wake", "signal", "signal_guard", "signal_early", "start_notify", "pause", "pause_lock", "resume",
-    "settle", "known", "plan_register", "plan_find", "audit",
+    "claim", "read_choose", "read_steps", "read_signals", "read_intents", "read_paused", "read_results",
+    "commit_lock", "doubt", "void", "wake", "signal", "signal_guard", "signal_early", "start_notify",
+    "pause", "pause_lock", "resume", "settle", "known", "plan_register", "plan_find", "audit",
 )  # fmt: skip
 
 

@@ -16,6 +16,17 @@ SNAPSHOT_VERSION = 1
 _Key = tuple[str, int]
 
 
+class Unread(BaseException):
+    """A result that is in the journal and was not read with the snapshot: read it, and ask again.
+
+    Not an Exception: a selector that catches those must not take it for an answer.
+    """
+
+    def __init__(self, scope: str, step_id: int) -> None:
+        super().__init__(scope, step_id)
+        self.key = (scope, step_id)
+
+
 class StepRow:
     """One committed attempt of a step.
 
@@ -136,7 +147,7 @@ class Frontier:
     """
 
     __slots__ = (
-        "_attempts", "_bag", "_done", "_iterations", "_open", "_results", "_root_results", "_undo_troubles", "_undone",
+        "_attempts", "_done", "_iterations", "_open", "_results", "_root_results", "_undo_troubles", "_undone",
         "done_to", "input", "troubles",
     )  # fmt: skip
 
@@ -144,7 +155,6 @@ class Frontier:
         self.input = input
         self.done_to = 0
         self.troubles: dict[_Key, Trouble] = {}
-        self._bag: bytes | str | None = None
         self._done = Progress()
         self._undone = Progress()
         self._root_results: dict[int, Any] = {}
@@ -248,7 +258,6 @@ class Frontier:
         return True
 
     def _forget(self, prefix: str) -> None:
-        self._open_bag()
         inside = prefix + "/"
         for scoped in [scope for scope in self._results if scope == prefix or scope.startswith(inside)]:
             del self._results[scoped]
@@ -266,9 +275,11 @@ class Frontier:
         """Tell whether a step has its success row, or lies in an iteration that is over."""
         if not scope:
             return step_id in self._done.root
-        if "#" in scope and any(index < self._iterations.get(f, 0) for f, index in _iterations_of(scope)):
-            return True
-        return (scope, step_id) in self._done
+        return self._is_over(scope) or (scope, step_id) in self._done
+
+    def _is_over(self, scope: str) -> bool:
+        """Tell whether a scope lies in an iteration that a later one has followed."""
+        return "#" in scope and any(index < self._iterations.get(f, 0) for f, index in _iterations_of(scope))
 
     def is_undone(self, scope: str, step_id: int) -> bool:
         """Tell whether a step has its Compensated row."""
@@ -298,10 +309,20 @@ class Frontier:
         return self._attempts.get((scope, step_id), 1)
 
     def result(self, scope: str, step_id: int) -> Any:
-        """Return a copy of a finished step's result. Raises KeyError for one not finished or of an older iteration."""
-        if self._bag is not None:
-            self._open_bag()
-        return codec.fresh(self._results[scope][step_id])
+        """Return a copy of a finished step's result.
+
+        Raises KeyError for one not finished or of an older iteration, Unread for one that lies before the snapshot.
+        """
+        try:
+            return codec.fresh(self._results[scope][step_id])
+        except KeyError:
+            if self._is_over(scope) or not self.is_done(scope, step_id):
+                raise
+            raise Unread(scope, step_id) from None
+
+    def remember(self, scope: str, step_id: int, result: Any) -> None:
+        """Take in the result of a step that was done before the snapshot, read from its row."""
+        self._results.setdefault(scope, {}).setdefault(step_id, result)
 
     def iteration(self, family: str) -> int:
         """Return the latest iteration of a loop that left something (family like `7#`), 0 for none."""
@@ -313,8 +334,8 @@ class Frontier:
 
     # Storing it
 
-    def snapshot(self) -> tuple[bytes, bytes]:
-        """Return (frontier, bag) as compact JSON: everything applied so far, apart from the input and delays."""
+    def snapshot(self) -> bytes:
+        """Return as compact JSON what is done, failed and open; not the input, delays, or results: they have rows."""
         facts: dict[str, Any] = {"v": SNAPSHOT_VERSION, "d": self._done.dump()}
         if self._attempts:
             facts["a"] = [[*key, attempt] for key, attempt in self._attempts.items()]
@@ -328,28 +349,21 @@ class Frontier:
             facts["l"] = self._iterations
         if self._open:
             facts["o"] = [[*key, row.kind, row.facts] for key, row in self._open.items()]
-        self._open_bag()
-        bag = [
-            [scope, [(step_id, _storable(result)) for step_id, result in results.items()]]
-            for scope, results in self._results.items()
-        ]
-        return orjson.dumps(facts), orjson.dumps(bag)
+        return orjson.dumps(facts)
 
     @classmethod
-    def restore(cls, input: Any, frontier: bytes | str | None, bag: bytes | str | None) -> Frontier:
-        """Rebuild from a snapshot (None, None: nothing was stored), to which later rows are then applied.
+    def restore(cls, input: Any, frontier: bytes | str | None) -> Frontier:
+        """Rebuild from a snapshot (None: nothing was stored), to which later rows are then applied.
 
-        The bag is decoded when a result is first asked for. Raises PayloadRefused, here or then, when the two
-        are not a snapshot this release can read.
+        Raises PayloadRefused when it is not a snapshot that this release can read.
         """
         made = cls(input)
-        if frontier is None and bag is None:
+        if frontier is None:
             return made
         try:
-            made._load(orjson.loads(frontier or b""))
+            made._load(orjson.loads(frontier))
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-            raise _unreadable("frontier", error) from None
-        made._bag = bag or b""
+            raise _unreadable(error) from None
         return made
 
     def _load(self, facts: dict[str, Any]) -> None:
@@ -365,27 +379,10 @@ class Frontier:
         self._iterations = facts.get("l", {})
         self._open = {(row[0], row[1]): OpenRow(*row) for row in facts.get("o", ())}
 
-    def _open_bag(self) -> None:
-        """Decode the stored results, on first need: a takeover may never ask for the 20 000 of a long flow."""
-        if self._bag is None:
-            return
-        try:
-            stored = {scope: dict(items) for scope, items in orjson.loads(self._bag)}
-        except (ValueError, TypeError) as error:
-            raise _unreadable("state bag", error) from None
-        self._bag = None
-        for scope, results in stored.items():
-            newer = self._results.setdefault(scope, {})
-            for step_id, value in results.items():
-                newer.setdefault(step_id, value)
 
-
-def _storable(result: Any) -> Any:
-    return orjson.Fragment(result) if type(result) is bytes else result
-
-
-def _unreadable(what: str, error: Exception) -> PayloadRefused:
-    return PayloadRefused("$", f"not a snapshot of this release ({error}); resume with the release that wrote it", what)
+def _unreadable(error: Exception) -> PayloadRefused:
+    reason = f"not a snapshot of this release ({error}); resume with the release that wrote it"
+    return PayloadRefused("$", reason, "frontier")
 
 
 def _iterations_of(scope: str) -> list[tuple[str, int]]:

@@ -199,8 +199,7 @@ def _intent(line: Facts, lease: Facts, ended: bool) -> Facts:
 
 def _frontier(found: Facts, intents: Sequence[Facts]) -> Frontier:
     stored = found["frontier"]
-    # Results are not needed here, so the bag is left where it is.
-    made = Frontier.restore(None, orjson.dumps(stored) if stored else None, b"[]" if stored else None)
+    made = Frontier.restore(None, orjson.dumps(stored) if stored else None)
     for scope, step_id, attempt, sequence, outcome in found["behind"] or ():
         made.apply(StepRow(scope, step_id, attempt, sequence, outcome, None, None, None))
     for intent in intents:

@@ -371,5 +371,5 @@ def _born(row: Start) -> Claimed:
     """The lease that came with a start; seq 0, so that its first park reads what was sent before the start."""
     return Claimed(
         instance_id=row.instance_id, plan_id=row.plan_id, token=row.token, seq=0, claims=1, state="Running",
-        input=row.input, frontier=None, bag=None, deadline_in_ms=row.deadline_ms or -1, takeover=False,
+        input=row.input, frontier=None, deadline_in_ms=row.deadline_ms or -1, takeover=False,
     )  # fmt: skip

@@ -1,34 +1,42 @@
-"""What an activation knows of its instance: the frontier, the state, the deadline, and when a snapshot is due.
+"""What an activation knows of its instance: the frontier, the deadline, and when a snapshot is due.
 
-A snapshot (frontier and state) is written with a commit once in a while, so that a resume reads it and only the rows
-behind it: its cost does not grow with the history, and a growing state is not written with every step.
+A snapshot (the frontier: what is done, failed and open) is written with a commit once in a while, so that a resume
+reads it and only the rows behind it: its cost does not grow with the history. Results are not in it; they have their
+rows, and one that a step selects from before the snapshot is read by its key.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from ninelives import codec
 from ninelives.decide import Complete, Decision, decide
-from ninelives.frontier import Frontier, IntentRow, StepRow
+from ninelives.frontier import Frontier, IntentRow, StepRow, Unread
 from ninelives.plan import Plan
 from ninelives.store.rows import Claimed, StepCommit
 
-SNAPSHOT_ROWS: Final = 32
-SNAPSHOT_ROWS_MAX: Final = 256
+SNAPSHOT_ROWS: Final = 16
+"""Rows between two snapshots, at least."""
+SNAPSHOT_BYTES_A_ROW: Final = 64
+"""A large frontier (loops in loops, many failures) is written so much more rarely, so that a row's share is this."""
 _COMPLETED: Final = b"Completed"
+
+ReadResults = Callable[[Sequence[tuple[str, int]]], Awaitable[list[tuple[str, int, bytes | None]]]]
+"""Reads the encoded results of steps that have succeeded, by scope and step id."""
 
 
 class Recall:
     """The memory of one activation, rebuilt from the store by ``restore`` and moved on by ``succeed`` and ``fail``."""
 
     __slots__ = (
-        "_bag_bytes", "_bytes_since", "_deadline_at", "_rows_since", "_sequence", "frontier", "plan",
+        "_deadline_at", "_read_results", "_rows_since", "_sequence", "_snapshot_bytes", "frontier", "plan",
     )  # fmt: skip
 
-    def __init__(self, plan: Plan, claimed: Claimed) -> None:
+    def __init__(self, plan: Plan, claimed: Claimed, read_results: ReadResults) -> None:
         self.plan = plan
+        self._read_results = read_results
         self._sequence = 0
         self._deadline_at: float | None = None
         if claimed.deadline_in_ms >= 0:
@@ -37,7 +45,7 @@ class Recall:
 
     def restore(self, claimed: Claimed) -> None:
         """Rebuild the frontier from the snapshot and the rows behind it."""
-        frontier = Frontier.restore(claimed.input, claimed.frontier, claimed.bag)
+        frontier = Frontier.restore(claimed.input, claimed.frontier)
         for step in claimed.steps:
             result: Any = step.result
             if step.outcome != "Success":
@@ -58,13 +66,12 @@ class Recall:
         for intent in claimed.intents:
             frontier.apply_intent(IntentRow(intent.scope, intent.step_id, intent.attempt, intent.token, intent.outcome))
         self.frontier = frontier
-        self._bag_bytes = len(claimed.bag or b"")
+        self._snapshot_bytes = len(claimed.frontier or b"")
         self._rows_since = len(claimed.steps)
-        self._bytes_since = sum(len(step.result or b"") for step in claimed.steps)
 
     def fail(self, row: StepCommit, error: dict[str, Any]) -> None:
         """Take the row of a failed attempt that is about to be committed into the frontier."""
-        self._count(row)
+        self._count()
         captured = None if row.nondeterministic is None else codec.decode(row.nondeterministic)
         self.frontier.apply(
             StepRow(
@@ -84,22 +91,21 @@ class Recall:
 
         The end of the instance goes into the same commit, and so does a snapshot that is due.
         """
-        self._count(row)
+        self._count()
         self.frontier.succeed(row.scope.decode(), row.step_id, row.attempt, row.result)
         decision = self.decide()
         if decision.commands and isinstance(decision.commands[0], Complete):
             row.finish = _COMPLETED
             row.finish_result = row.result
         elif self._snapshot_due():
-            row.frontier, row.bag = self.frontier.snapshot()
-            self._bag_bytes = len(row.bag)
-            self._rows_since = self._bytes_since = 0
+            row.frontier = self.frontier.snapshot()
+            self._snapshot_bytes = len(row.frontier)
+            self._rows_since = 0
         return decision
 
-    def _count(self, row: StepCommit) -> None:
+    def _count(self) -> None:
         self._sequence += 1
         self._rows_since += 1
-        self._bytes_since += len(row.result or b"")
 
     def decide(self, deadline_passed: bool | None = None) -> Decision:
         """Ask the decider; the deadline is judged by what the database said was left at the claim."""
@@ -108,10 +114,15 @@ class Recall:
             deadline_passed = left_ms is not None and left_ms <= 0
         return decide(self.plan, self.frontier, deadline_passed=deadline_passed)
 
+    async def read(self, missing: Unread) -> None:
+        """Read a result that lies before the snapshot; raises ``StoreUnavailable`` when the store cannot be asked."""
+        for scope, step_id, result in await self._read_results([missing.key]):
+            self.frontier.remember(scope, step_id, result)
+
     def left_ms(self) -> float | None:
         """Milliseconds to the deadline; ``None`` without one."""
         return None if self._deadline_at is None else (self._deadline_at - time.monotonic()) * 1000
 
     def _snapshot_due(self) -> bool:
         rows = self._rows_since
-        return rows >= SNAPSHOT_ROWS_MAX or (rows >= SNAPSHOT_ROWS and self._bytes_since * 4 >= self._bag_bytes)
+        return rows >= SNAPSHOT_ROWS and rows * SNAPSHOT_BYTES_A_ROW >= self._snapshot_bytes

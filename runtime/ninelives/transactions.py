@@ -149,5 +149,5 @@ def _values(row: StepCommit) -> list[object]:
     return [
         _uuid(row.instance_id), row.token, row.scope.decode(), row.step_id, row.attempt,
         row.capability_id.decode(), row.capability_version.decode(), _text(row.result), _text(row.nondeterministic),
-        row.duration_ms, _text(row.frontier), _text(row.bag), _text(row.finish), _text(row.finish_result),
+        row.duration_ms, _text(row.frontier), _text(row.finish), _text(row.finish_result),
     ]  # fmt: skip

@@ -95,7 +95,7 @@ def run(plan: Plan, script: dict[int, str], restarts: list[str]) -> tuple[list[A
     """Run to the end; before every decision the next of `restarts` says how the frontier is rebuilt, if at all."""
     world = World(plan, script)
     frontier = Frontier(INPUT)
-    stored: tuple[bytes, bytes] | None = None
+    stored: bytes | None = None
     covered = 0
     decisions: list[Any] = []
     for turn in range(200):
@@ -105,7 +105,7 @@ def run(plan: Plan, script: dict[int, str], restarts: list[str]) -> tuple[list[A
         elif restart != "none":
             frontier = Frontier(INPUT)
             if restart == "snapshot":
-                frontier = Frontier.restore(INPUT, *(stored or (None, None)))
+                frontier = Frontier.restore(INPUT, stored)
             for row in world.rows[covered if restart == "snapshot" else 0 :]:
                 frontier.apply(row)
             for intent in world.intents:
@@ -188,6 +188,6 @@ def test_decide_is_total_and_never_starts_a_finished_step(plan: Plan, facts: lis
             assert not frontier.is_done(command.scope, command.node.step_id)
         if isinstance(command, RunStep):
             assert command.attempt not in failed.get(command.node.step_id, ())
-    resumed = Frontier.restore(INPUT, *frontier.snapshot())
+    resumed = Frontier.restore(INPUT, frontier.snapshot())
     again = decide(plan, resumed, deadline_passed=deadline).commands
     assert list(map(brief, again)) == list(map(brief, commands))

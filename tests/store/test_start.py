@@ -90,9 +90,9 @@ def test_a_start_waits_for_the_winner_s_open_transaction_and_then_tells_that_it_
             await a.start(known)
             other = uuid4()
             copy = (
-                "insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, state_bag_sequence,"
+                "insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, snapshot_sequence,"
                 " version, claims, paused, state, created_at, updated_at, flow_id, flow_version, input)"
-                " select %s, plan_id, fence, next_sequence, state_bag_sequence, version, claims, paused, state,"
+                " select %s, plan_id, fence, next_sequence, snapshot_sequence, version, claims, paused, state,"
                 " created_at, updated_at, flow_id, flow_version, input from ninelives.flow_instance"
                 " where instance_id = %s"
             )

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from ninelives.errors import PayloadRefused
-from ninelives.frontier import Frontier, IntentRow, OpenRow, StepRow
+from ninelives.frontier import Frontier, IntentRow, OpenRow, StepRow, Unread
 
 INPUT = {"customer": "c-1"}
 
@@ -103,12 +103,22 @@ def feed(frontier: Frontier, rows: list[Row]) -> Frontier:
     return frontier
 
 
-def answers(frontier: Frontier) -> list[Any]:
+def read(frontier: Frontier, key: tuple[str, int], rows: list[Row]) -> Any:
+    """A result, read from its row where the snapshot has covered it."""
+    try:
+        return frontier.result(*key)
+    except Unread as unread:
+        (row,) = [r for r in rows if isinstance(r, StepRow) and (r.scope, r.step_id) == key and r.outcome == "Success"]
+        frontier.remember(*unread.key, row.result)
+        return frontier.result(*key)
+
+
+def answers(frontier: Frontier, rows: list[Row]) -> list[Any]:
     """Everything a decider can see, apart from delays, which a snapshot leaves out."""
     seen: list[Any] = [frontier.done_to]
     for key in ASKED:
         try:
-            result = [frontier.result(*key)]
+            result = [read(frontier, key, rows)]
         except KeyError:
             result = []
         opened = frontier.open(*key)
@@ -127,18 +137,18 @@ def answers(frontier: Frontier) -> list[Any]:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_snapshot_at_any_point_answers_as_the_rows_do(shape: str) -> None:
     rows = SHAPES[shape]
-    straight = answers(feed(Frontier(INPUT), rows))
-    assert straight != answers(Frontier(INPUT))
+    straight = answers(feed(Frontier(INPUT), rows), rows)
+    assert straight != answers(Frontier(INPUT), rows)
     for cut in range(len(rows) + 1):
         stored = feed(Frontier(INPUT), rows[:cut]).snapshot()
-        resumed = Frontier.restore(INPUT, *stored)
-        assert answers(resumed) == answers(feed(Frontier(INPUT), rows[:cut]))
-        assert resumed.snapshot()[0] == stored[0]
+        resumed = Frontier.restore(INPUT, stored)
+        assert answers(resumed, rows) == answers(feed(Frontier(INPUT), rows[:cut]), rows)
+        assert resumed.snapshot() == stored
         # Reading rows again that the snapshot covers already must change nothing.
         for overlap in (0, 1, cut):
-            again = feed(Frontier.restore(INPUT, *stored), rows[cut - min(overlap, cut) :])
-            assert answers(again) == straight, (shape, cut, overlap)
-    assert answers(feed(feed(Frontier(INPUT), rows), rows)) == straight
+            again = feed(Frontier.restore(INPUT, stored), rows[cut - min(overlap, cut) :])
+            assert answers(again, rows) == straight, (shape, cut, overlap)
+    assert answers(feed(feed(Frontier(INPUT), rows), rows), rows) == straight
 
 
 def test_finished_iterations_are_one_entry_however_many() -> None:
@@ -150,7 +160,7 @@ def test_finished_iterations_are_one_entry_however_many() -> None:
             frontier.apply(success(f"7#{index}", 9, "x", attempt=2))
             frontier.apply(success(f"7#{index}/9/2", 10))
     # Longer only by the digits of the latest index, which stands there seven times.
-    assert sum(map(len, large.snapshot())) == sum(map(len, small.snapshot())) + 7 * 3
+    assert len(large.snapshot()) <= len(small.snapshot()) + 7 * 3
     assert large.result("7#20000", 8) == {"index": 20_000}
     with pytest.raises(KeyError):
         large.result("7#19999", 8)
@@ -164,16 +174,16 @@ def test_elements_and_sequences_are_ranges() -> None:
     for index in range(1, 501):
         frontier.apply(success(f"7/{index}", 8, index))
         frontier.apply(success("", index, None))
-    stored, _ = frontier.snapshot()
+    stored = frontier.snapshot()
     assert orjson.loads(stored) == {"v": 1, "d": [[1, 500], [["7/", [[[8, 8], [1, 500]]]]]]}
 
 
 def test_late_row_of_an_older_iteration_changes_nothing() -> None:
     frontier = feed(Frontier(None), [success("7#1", 8, "old"), success("7#2", 8, "new")])
-    before = answers(frontier)
+    before = answers(frontier, [])
     feed(frontier, [success("7#1", 9, "late"), failure("7#1", 10, 1), IntentRow("7#1", 8, 2, 5), undone("7#1", 8, 2)])
     feed(frontier, [OpenRow("7#1", 11, "wait", {})])
-    assert answers(frontier) == before
+    assert answers(frontier, []) == before
 
 
 def test_delay_is_told_by_the_row_and_not_by_the_snapshot() -> None:
@@ -182,7 +192,7 @@ def test_delay_is_told_by_the_row_and_not_by_the_snapshot() -> None:
     trouble = frontier.trouble("", 1)
     assert trouble is not None
     assert trouble.retry_in_ms == 900
-    resumed = Frontier.restore(None, *frontier.snapshot())
+    resumed = Frontier.restore(None, frontier.snapshot())
     found = resumed.trouble("", 1)
     assert found is not None
     assert found.retry_in_ms is None
@@ -215,21 +225,32 @@ def test_unknown_outcome_is_an_error() -> None:
 )  # fmt: skip
 def test_damaged_frontier_is_a_typed_refusal(stored: bytes) -> None:
     with pytest.raises(PayloadRefused, match=r"frontier: \$: not a snapshot of this release"):
-        Frontier.restore(None, stored, b"[]")
+        Frontier.restore(None, stored)
 
 
-@pytest.mark.parametrize("bag", [b"", None, b"{", b"7", b"[1]", b'[["",[[1]]]]'], ids=repr)
-def test_damaged_bag_is_a_typed_refusal_when_it_is_needed(bag: bytes | None) -> None:
-    frontier = Frontier.restore(None, b'{"v":1,"d":[[1,1]]}', bag)
-    assert frontier.is_done("", 1)
-    with pytest.raises(PayloadRefused, match=r"state bag: \$: not a snapshot of this release"):
-        frontier.result("", 1)
-
-
-def test_row_after_the_snapshot_wins_over_the_bag() -> None:
+def test_a_result_from_before_the_snapshot_is_told_apart_from_one_that_is_not_there() -> None:
     frontier = feed(Frontier(None), [success("", 1, "a"), success("", 2, "b")])
-    resumed = Frontier.restore(None, *frontier.snapshot())
-    resumed.apply(success("", 2, "newer"))
+    resumed = Frontier.restore(None, frontier.snapshot())
     resumed.apply(success("", 3, "c"))
-    assert [resumed.result("", step_id) for step_id in (1, 2, 3)] == ["a", "newer", "c"]
-    assert orjson.loads(resumed.snapshot()[0]) == {"v": 1, "d": [[1, 3]]}
+    with pytest.raises(Unread) as unread:
+        resumed.result("", 1)
+    assert unread.value.key == ("", 1)
+    with pytest.raises(KeyError):
+        resumed.result("", 4)
+    resumed.remember("", 1, b'"a"')
+    resumed.remember("", 3, b'"older"')
+    assert [resumed.result("", step_id) for step_id in (1, 3)] == ["a", "c"]
+    assert orjson.loads(resumed.snapshot()) == {"v": 1, "d": [[1, 3]]}
+
+
+def test_a_result_of_an_iteration_that_is_over_is_gone_for_good() -> None:
+    frontier = feed(Frontier(None), [success("7#1", 8, "old"), success("7#2", 8, "new")])
+    resumed = Frontier.restore(None, frontier.snapshot())
+    with pytest.raises(KeyError):
+        resumed.result("7#1", 8)
+    with pytest.raises(Unread):
+        resumed.result("7#2", 8)
+
+
+def test_unread_is_not_caught_by_a_selector_that_catches_everything() -> None:
+    assert not issubclass(Unread, Exception)

@@ -37,8 +37,8 @@ with alive as materialized (
            state = case i.state when 'Compensating' then i.state else 'Running' end, updated_at = now()
       from locked k left join ninelives.flow_lease l on l.instance_id = k.instance_id
      where i.instance_id = k.instance_id and k.may_run
-    returning i.instance_id, i.plan_id, i.fence, i.claims, i.state, i.input, i.frontier, i.state_bag,
-              i.state_bag_sequence, i.deadline_at, i.state_bag_sequence < i.next_sequence - 1 as has_rows
+    returning i.instance_id, i.plan_id, i.fence, i.claims, i.state, i.input, i.frontier,
+              i.deadline_at, i.snapshot_sequence < i.next_sequence - 1 as has_rows
 ), leased as (
     insert into ninelives.flow_lease as l (instance_id, token, holder)
     select instance_id, fence, $1 from raised order by instance_id
@@ -54,7 +54,7 @@ with alive as materialized (
 ), noted as materialized (
     select set_config('ninelives.claimed', coalesce(string_agg(r.instance_id::text, ','), ''), true) from raised r
 )
-select r.instance_id, r.plan_id, r.fence, h.seq, r.claims, r.state, r.input, r.frontier, r.state_bag,
+select r.instance_id, r.plan_id, r.fence, h.seq, r.claims, r.state, r.input, r.frontier,
        case when r.deadline_at is null then -1
             else greatest(0, extract(epoch from r.deadline_at - clock_timestamp()) * 1000)::bigint end as deadline_in_ms,
        r.has_rows, exists (select from orphaned o where o.instance_id = r.instance_id) as takeover
@@ -74,7 +74,7 @@ select s.instance_id, s.scope, s.step_id, s.attempt, s.sequence, s.outcome, s.re
        case when s.retry_at is null then -1
             else greatest(0, extract(epoch from s.retry_at - clock_timestamp()) * 1000)::bigint end as retry_in_ms
   from ninelives.flow_instance i
-  join ninelives.flow_step s on s.instance_id = i.instance_id and s.sequence > i.state_bag_sequence
+  join ninelives.flow_step s on s.instance_id = i.instance_id and s.sequence > i.snapshot_sequence
  where i.instance_id = any (string_to_array(current_setting('ninelives.claimed', true), ',')::uuid[])
  order by s.instance_id, s.sequence;
 
@@ -102,6 +102,15 @@ select n.instance_id, n.scope, n.step_id, n.attempt, n.token, n.outcome
 -- purpose: whether each instance is paused, its snapshot, and whether it is still the reader's
 -- locks: none
 -- guard: none
-select i.instance_id, i.paused, i.frontier, i.state_bag, i.fence, i.finished_at is not null
+select i.instance_id, i.paused, i.frontier, i.fence, i.finished_at is not null
   from ninelives.flow_instance i
  where i.instance_id = any (string_to_array(current_setting('ninelives.claimed', true), ',')::uuid[]);
+
+-- name: read_results
+-- purpose: the results of named steps of an instance, for a step that selects from what lies before its snapshot
+-- locks: none
+-- guard: read only by the holder; a success row never changes
+select s.scope, s.step_id, s.result
+  from unnest($2::text[], $3::int[]) as k(scope, step_id)
+  join ninelives.flow_step s on s.instance_id = $1 and s.scope = k.scope and s.step_id = k.step_id
+ where s.outcome = 'Success';

@@ -20,15 +20,15 @@ select count(*) from (
 -- guard: fence = token, not finished, not paused where it would finish; a step key that exists aborts the batch (NL001)
 with b as (
     select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[],
-            $9::json[], $10::json[], $11::bigint[], $12::bigint[], $13::json[], $14::json[], $15::text[], $16::json[])
+            $9::json[], $10::json[], $11::bigint[], $12::bigint[], $13::json[], $14::text[], $15::json[])
         with ordinality
         as b(instance_id, token, scope, step_id, attempt, capability_id, capability_version, outcome,
-             result, nondeterministic, duration_ms, retry_ms, frontier, state_bag, finish, finish_result, ord)
+             result, nondeterministic, duration_ms, retry_ms, frontier, finish, finish_result, ord)
 ), u as (
     update ninelives.flow_instance i
        set next_sequence = i.next_sequence + 1, version = i.version + 1, claims = 0, updated_at = now(),
-           frontier = coalesce(b.frontier, i.frontier), state_bag = coalesce(b.state_bag, i.state_bag),
-           state_bag_sequence = case when b.state_bag is null then i.state_bag_sequence else i.next_sequence end,
+           frontier = coalesce(b.frontier, i.frontier),
+           snapshot_sequence = case when b.frontier is null then i.snapshot_sequence else i.next_sequence end,
            state = coalesce(b.finish, i.state), result = coalesce(b.finish_result, i.result),
            finished_at = case when b.finish is null then null else now() end
       from b
@@ -83,11 +83,11 @@ select b.ord::int,
 -- guard: fence = token, not finished, step key free, signal unconsumed; one sequence number for each row that went in
 with b as materialized (
     select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[],
-            $9::json[], $10::json[], $11::bigint[], $12::bigint[], $13::json[], $14::json[], $15::text[], $16::json[],
-            $17::text[], $18::text[])
+            $9::json[], $10::json[], $11::bigint[], $12::bigint[], $13::json[], $14::text[], $15::json[],
+            $16::text[], $17::text[])
         with ordinality
         as b(instance_id, token, scope, step_id, attempt, capability_id, capability_version, outcome,
-             result, nondeterministic, duration_ms, retry_ms, frontier, state_bag, finish, finish_result,
+             result, nondeterministic, duration_ms, retry_ms, frontier, finish, finish_result,
              signal_id, settles, ord)
 ), fit as materialized (
     select b.*, i.next_sequence, i.paused,
@@ -112,9 +112,9 @@ with b as materialized (
 ), u as (
     update ninelives.flow_instance i
        set next_sequence = i.next_sequence + f.total, version = i.version + 1, claims = 0, updated_at = now(),
-           frontier = coalesce(f.frontier, i.frontier), state_bag = coalesce(f.state_bag, i.state_bag),
-           state_bag_sequence = case when f.state_bag is null then i.state_bag_sequence
-                                     else i.next_sequence + f.total - 1 end,
+           frontier = coalesce(f.frontier, i.frontier),
+           snapshot_sequence = case when f.frontier is null then i.snapshot_sequence
+                                    else i.next_sequence + f.total - 1 end,
            state = coalesce(f.finish, i.state), result = coalesce(f.finish_result, i.result),
            finished_at = case when f.finish is null then null else now() end
       from fit f
@@ -171,12 +171,12 @@ select b.ord::int, case when u.ord is not null then 'finished' else coalesce(p.v
 with u as (
     update ninelives.flow_instance i
        set next_sequence = i.next_sequence + 1, version = i.version + 1, claims = 0, updated_at = now(),
-           frontier = coalesce($11::json, i.frontier), state_bag = coalesce($12::json, i.state_bag),
-           state_bag_sequence = case when $12::json is null then i.state_bag_sequence else i.next_sequence end,
-           state = coalesce($13::text, i.state), result = coalesce($14::json, i.result),
-           finished_at = case when $13::text is null then null else now() end
+           frontier = coalesce($11::json, i.frontier),
+           snapshot_sequence = case when $11::json is null then i.snapshot_sequence else i.next_sequence end,
+           state = coalesce($12::text, i.state), result = coalesce($13::json, i.result),
+           finished_at = case when $12::text is null then null else now() end
      where i.instance_id = $1::uuid and i.fence = $2::bigint and i.finished_at is null
-       and not (i.paused and $13::text is not null)
+       and not (i.paused and $12::text is not null)
     returning i.next_sequence - 1 as sequence, i.paused
 ), s as (
     insert into ninelives.flow_step (instance_id, sequence, token, duration_ms, committed_at, step_id, attempt,
@@ -187,10 +187,10 @@ with u as (
     on conflict do nothing
     returning 1
 ), w as (
-    delete from ninelives.flow_wake w using u where $13::text is not null and w.instance_id = $1::uuid
+    delete from ninelives.flow_wake w using u where $12::text is not null and w.instance_id = $1::uuid
 ), l as (
     update ninelives.flow_lease l set holder = null
-      from u where $13::text is not null and l.instance_id = $1::uuid and l.token = $2::bigint
+      from u where $12::text is not null and l.instance_id = $1::uuid and l.token = $2::bigint
 )
 select (select u.paused from u) as paused,
        case when (select count(*) from s) <> 1 then ninelives.refuse('the transactional step was not committed') end;

@@ -14,7 +14,7 @@ select json_build_object(
     'behind', (
         select json_agg(json_build_array(s.scope, s.step_id, s.attempt, s.sequence, s.outcome) order by s.sequence)
           from ninelives.flow_step s
-         where s.instance_id = i.instance_id and s.sequence > i.state_bag_sequence),
+         where s.instance_id = i.instance_id and s.sequence > i.snapshot_sequence),
     'attempts', (
         select json_agg(json_build_object(
                    'sequence', s.sequence, 'scope', s.scope, 'step_id', s.step_id, 'attempt', s.attempt,

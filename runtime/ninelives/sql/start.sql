@@ -12,7 +12,7 @@ with b as (
     select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::json[], $6::bigint[]) with ordinality
         as b(instance_id, plan_id, flow_id, flow_version, input, deadline_ms, ord)
 ), i as (
-    insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, state_bag_sequence, version,
+    insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, snapshot_sequence, version,
         claims, paused, state, created_at, updated_at, deadline_at, flow_id, flow_version, input)
     select b.instance_id, b.plan_id, coalesce(l.token, 0), 1, 0, 0, 0, false, 'Pending', now(), now(),
            case when b.deadline_ms > 0 then clock_timestamp() + b.deadline_ms * interval '1 ms' end,
@@ -38,7 +38,7 @@ with b as (
      where exists (select from ninelives.node_session s
                     where s.session_id = $7 and s.dead_at is null and s.expires_at > clock_timestamp())
 ), i as (
-    insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, state_bag_sequence, version,
+    insert into ninelives.flow_instance (instance_id, plan_id, fence, next_sequence, snapshot_sequence, version,
         claims, paused, state, created_at, updated_at, deadline_at, flow_id, flow_version, input)
     select b.instance_id, b.plan_id, coalesce(l.token, 0) + 1, 1, 0, 0, 1, false, 'Running', now(), now(),
            case when b.deadline_ms > 0 then clock_timestamp() + b.deadline_ms * interval '1 ms' end,

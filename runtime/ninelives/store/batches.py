@@ -53,7 +53,6 @@ def commit(rows: Sequence[StepCommit], *, careful: bool) -> list[Statement]:
         int8_array([row.duration_ms for row in rows]),
         int8_array([row.retry_ms for row in rows]),
         json_array([row.frontier for row in rows]),
-        json_array([row.bag for row in rows]),
         text_array([row.finish for row in rows]),
         json_array([row.finish_result for row in rows]),
     )

@@ -60,7 +60,7 @@ def claimed(results: Sequence[PGresult]) -> list[Claimed]:
     steps, signals, intents = _steps(reads[0]), _signals(reads[1]), _intents(reads[2])
     taken = []
     for line in range(head.ntuples):
-        cell = [head.get_value(line, column) for column in range(12)]
+        cell = [head.get_value(line, column) for column in range(11)]
         instance_id = cell[0] or b""
         taken.append(
             Claimed(
@@ -72,9 +72,8 @@ def claimed(results: Sequence[PGresult]) -> list[Claimed]:
                 state=(cell[5] or b"").decode(),
                 input=cell[6] or b"null",
                 frontier=cell[7],
-                bag=cell[8],
-                deadline_in_ms=read_int(cell[9] or b"\0"),
-                takeover=cell[11] == b"\x01",
+                deadline_in_ms=read_int(cell[8] or b"\0"),
+                takeover=cell[10] == b"\x01",
                 steps=tuple(steps.get(instance_id, ())),
                 signals=tuple(signals.get(instance_id, ())),
                 intents=tuple(intents.get(instance_id, ())),
@@ -95,8 +94,7 @@ def read_again(before: Claimed, results: Sequence[PGresult]) -> Claimed:
         intents=tuple(_intents(results[3]).get(before.instance_id, ())),
         paused=head.get_value(0, 1) == b"\x01",
         frontier=head.get_value(0, 2),
-        bag=head.get_value(0, 3),
-        lost=read_int(head.get_value(0, 4) or b"\0") != before.token or head.get_value(0, 5) == b"\x01",
+        lost=read_int(head.get_value(0, 3) or b"\0") != before.token or head.get_value(0, 4) == b"\x01",
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from psycopg.pq.abc import PGresult
 
 from ninelives.errors import PlanMismatch, StoreUnavailable
-from ninelives.packing import int4, int8, read_int, uuid_array
+from ninelives.packing import int4, int4_array, int8, read_int, text_array, uuid_array
 from ninelives.store import claims
 from ninelives.store.rows import Claimed
 from ninelives.wire import Lost, Refusal, Statement, Wire
@@ -85,6 +85,17 @@ class Control:
     async def read(self, before: Claimed) -> Claimed:
         """Read again what this node holds."""
         return claims.read_again(before, await self._ask(claims.read([before.instance_id])))
+
+    async def results(
+        self, instance_id: bytes, keys: Sequence[tuple[str, int]]
+    ) -> list[tuple[str, int, bytes | None]]:
+        """Scope, step and encoded result of those of the steps that have succeeded."""
+        scopes, step_ids = text_array([scope.encode() for scope, _ in keys]), int4_array([step for _, step in keys])
+        (answer,) = await self._ask([(b"read_results", (instance_id, scopes, step_ids))])
+        return [
+            (_text(answer, line, 0), read_int(answer.get_value(line, 1) or b"\0"), answer.get_value(line, 2))
+            for line in range(answer.ntuples)
+        ]
 
     async def doubt(self, instance_id: bytes, token: int, scope: str, step_id: int, attempt: int) -> bool:
         """Note that an intent was met without an outcome; false when it has one or the token is stale."""

@@ -43,7 +43,7 @@ class StepCommit(Row):
     """One attempt of one step, ready for the journal; with ``finish`` it also ends the instance."""
 
     __slots__ = (
-        "attempt", "bag", "capability_id", "capability_version", "careful", "duration_ms", "finish",
+        "attempt", "capability_id", "capability_version", "careful", "duration_ms", "finish",
         "finish_result", "frontier", "nondeterministic", "observed_pause", "outcome", "result", "retry_ms",
         "scope", "settles", "signal_id", "step_id",
     )  # fmt: skip
@@ -69,7 +69,6 @@ class StepCommit(Row):
         self.duration_ms = duration_ms
         self.retry_ms = -1
         self.frontier: bytes | None = None
-        self.bag: bytes | None = None
         self.finish: bytes | None = None
         self.finish_result: bytes | None = None
         self.signal_id: bytes | None = None
@@ -167,7 +166,6 @@ class Claimed:
     state: str
     input: bytes
     frontier: bytes | None
-    bag: bytes | None
     deadline_in_ms: int
     takeover: bool
     steps: tuple[StepRead, ...] = ()
@@ -178,9 +176,9 @@ class Claimed:
     """A read found another token, the end, or nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StepRead:
-    """A journal row as read back; result and captures still encoded."""
+    """A journal row as read back; result and captures still encoded. Not frozen for the reason of ``Claimed``."""
 
     scope: str
     step_id: int
