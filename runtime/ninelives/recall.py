@@ -17,7 +17,7 @@ from ninelives.frontier import Frontier, IntentRow, StepRow, Unread
 from ninelives.plan import Plan
 from ninelives.store.rows import Claimed, StepCommit
 
-SNAPSHOT_ROWS: Final = 16
+SNAPSHOT_ROWS: Final = 24
 """Rows between two snapshots, at least."""
 SNAPSHOT_BYTES_A_ROW: Final = 64
 """A large frontier (loops in loops, many failures) is written so much more rarely, so that a row's share is this."""

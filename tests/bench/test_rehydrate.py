@@ -97,7 +97,7 @@ def test_a_frontier_that_is_wrong_counts_as_failed(ground: Ground) -> None:
         assert run(take(dsn)) == 1
 
 
-@pytest.mark.parametrize(("depth", "rows"), [(1, 1), (15, 15), (16, 0), (40, 8)])
+@pytest.mark.parametrize(("depth", "rows"), [(1, 1), (20, 20), (24, 0), (40, 16)])
 def test_a_journal_is_what_the_runtime_would_have_written(depth: int, rows: int) -> None:
     journal = record(sequence("bench.recorded", depth + 1).plan, depth)
     assert (journal.rows_behind, len(journal.results)) == (rows, depth)
