@@ -13,6 +13,7 @@ import orjson
 import typer
 
 from ninelives_rig.sabotage.mutants import MUTANTS, NOT_PLANTED, Mutant
+from ninelives_rig.schedule import SEED_MAX
 
 _WIDTHS = (28, 15, 12, 5)
 _INTERRUPTED = 130
@@ -40,7 +41,9 @@ def main(arguments: Sequence[str]) -> int:
 def sabotage_command(
     only: Annotated[list[str] | None, typer.Option(help="Plant only this mutant; may be repeated.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the mutants and plant none.")] = False,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same ids and kill schedules.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, max=SEED_MAX, help="The same seed gives the same ids and kill schedules.")
+    ] = 1,
     out: Annotated[Path | None, typer.Option(help="Keep every bundle here: a new or empty directory.")] = None,
     postgres: Annotated[str | None, typer.Option(help="16, 18 or docker (default: the newest embedded).")] = None,
     dsn: Annotated[str | None, typer.Option(help="Use this server instead of starting one.")] = None,
