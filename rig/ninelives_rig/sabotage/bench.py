@@ -74,7 +74,7 @@ def run_jobs(jobs: Iterable[Job], dsn: str, seed: int, at_once: int) -> Iterator
             for process, (job, began) in list(running.items()):
                 seconds = time.monotonic() - began
                 if process.is_alive() and seconds > _LIMIT_S:
-                    # Its cleanup ends what it started, and heeds no further SIGTERM; one that hangs even there is killed.
+                    # Its cleanup ends what it started, and heeds no further SIGTERM; one that hangs there is killed.
                     process.terminate()
                     process.join(20.0)
                     process.kill()
