@@ -6,11 +6,14 @@ from tests.model.moves import Moves
 from tests.model.operations import close
 from tests.model.plan import AT_MOST_ONCE
 from tests.model.rows import ABSENT, COMMITTED, DUE, INTENT_OF, NOBODY, NULL, SUSPENDED, TERMINATED
-from tests.model.setting import PAUSE, REPEATED_SIGNAL, TERMINATE
+from tests.model.setting import CLIENT_FREEZE, PAUSE, REPEATED_SIGNAL, TERMINATE
 from tests.model.state import ACCEPTED, ACCEPTED_TWICE, CONSUMED, NOT_SENT, Draft, is_free, put
 
 # How far the client is with a signal that takes more than one step; what 1 to 3 mean depends on the form.
-IDLE, FIRST, SECOND, THIRD = range(4)
+IDLE, FIRST, SECOND, THIRD, INSIDE, FROZEN_INSIDE = range(6)
+
+# The owner of the client's row locks: no slot has that number.
+CLIENT = 99
 
 WAKE, WAKE_AND_INSTANCE = (0,), (0, 1)
 
@@ -35,7 +38,9 @@ def _signal_moves(moves: Moves, q: int) -> None:
     state, rules = moves.state, moves.setting.rules
     row = state.instances[0]
     can_wake = bool(row.wake) and is_free(state, WAKE)
-    if rules.signal == "wake, then insert":
+    if moves.setting.signals_at_locks:
+        _signal_at_lock_moves(moves, q, can_wake)
+    elif rules.signal == "wake, then insert":
         if state.client == IDLE and can_wake:
             moves.will(f"client: signal {q} wakes", _wake_first)
         elif state.client == FIRST:
@@ -55,6 +60,41 @@ def _signal_moves(moves: Moves, q: int) -> None:
             moves.will(f"client: signal {q} finds no wake", _set_client, FIRST)
         if state.client == FIRST:
             moves.will(f"client: signal {q} is put aside", _insert_signal, q, SECOND)
+
+
+def _signal_at_lock_moves(moves: Moves, q: int, can_wake: bool) -> None:
+    """A client may freeze while its message is half sent: the wake is bumped and locked, the signal has not come."""
+    client = moves.state.client
+    if client == IDLE and can_wake:
+        moves.will(f"client: signal {q} locks the wake", _lock_wake)
+    elif client == INSIDE:
+        moves.will(f"client: signal {q} commits", _commit_signal, q)
+        if moves.state.bounds[CLIENT_FREEZE]:
+            moves.may(f"client: freezes inside signal {q}", _freeze_client)
+    elif client == FROZEN_INSIDE:
+        moves.may("client: thaws", _set_client, INSIDE)
+        if moves.setting.rules.clients_ended:
+            moves.will("the client's backend is ended, and it sends again", _end_client)
+
+
+def _lock_wake(draft: Draft) -> None:
+    draft.client = INSIDE
+    draft.locks = put(draft.locks, WAKE[0], CLIENT)
+
+
+def _commit_signal(draft: Draft, q: int) -> None:
+    _end_client(draft)
+    _signal(draft, q)
+
+
+def _freeze_client(draft: Draft) -> None:
+    draft.spend(CLIENT_FREEZE)
+    draft.client = FROZEN_INSIDE
+
+
+def _end_client(draft: Draft) -> None:
+    draft.client = IDLE
+    draft.locks = put(draft.locks, WAKE[0], NOBODY)
 
 
 def _signal(draft: Draft, q: int) -> None:

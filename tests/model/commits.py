@@ -20,7 +20,7 @@ from tests.model.rows import (
     SlotRow,
 )
 from tests.model.rules import Rules
-from tests.model.setting import session_id
+from tests.model.space import Violation
 from tests.model.state import (
     ACCEPTED,
     ACCEPTED_TWICE,
@@ -30,7 +30,6 @@ from tests.model.state import (
     SCHEDULED,
     SEEN,
     Draft,
-    Violation,
     put,
 )
 
@@ -41,7 +40,7 @@ def commit(draft: Draft, a: int, i: int) -> bool:
     One verdict for the activation: not terminal, and fence = token. A row that exists is a success of the lost answer.
     """
     row, slot = draft.instance(i), draft.slot(a)
-    if _is_refused(draft, row, slot, a):
+    if _is_refused(draft.setting.rules, row, slot):
         draft.drop(a)
         return False
     ready = decide(draft.setting, slot).ready
@@ -55,12 +54,9 @@ def commit(draft: Draft, a: int, i: int) -> bool:
     return batch.close()
 
 
-def _is_refused(draft: Draft, row: InstanceRow, slot: SlotRow, a: int) -> bool:
-    rules = draft.setting.rules
+def _is_refused(rules: Rules, row: InstanceRow, slot: SlotRow) -> bool:
     if row.state >= COMPLETED or row.state == ABSENT:
         return True
-    if rules.commit_trusts_redis:
-        return draft.redis.holder != session_id(draft.node(a), slot.session)
     return rules.commit_fenced and is_fenced(rules, row, slot)
 
 

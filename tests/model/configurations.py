@@ -24,6 +24,7 @@ class Shape(TypedDict, total=False):
     folded_finish: bool
     deadline: bool
     signals_come: bool
+    signals_at_locks: bool
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,50 @@ CONFIGURATIONS = (
         _REDIS,
     ),
     _configuration("runat", _SIGNAL, (9_050, 23_766), {"crash": 1, "freeze": 1}, Rules(due="run_at only")),
+    # What follows goes beyond the first 29 configurations.
+    _configuration(
+        "resume",
+        _SIGNAL,
+        (0, 0),
+        {"crash": 1, "false death": 1, "pause": 2},
+        Rules(claim_statement="judged under the lock"),
+    ),
+    _configuration("deadline", _SIGNAL, (0, 0), USUAL, deadline=True, signals_come=False),
+    _configuration(
+        "deadlinectl",
+        _SIGNAL,
+        (0, 0),
+        {"crash": 1, "false death": 1, "pause": 1, "terminate": 1},
+        deadline=True,
+        signals_come=False,
+    ),
+    _configuration("slots", _ONE, (0, 0), {"crash": 1, "freeze": 1, "false death": 1, "lost answer": 1}, slots=2),
+    _configuration("slotssig", _ONLY_SIGNAL, (0, 0), {"false death": 2, "lost answer": 1}, slots=2),
+    _configuration("slotschild", _CHILD, (0, 0), {"crash": 1, "false death": 1, "lost answer": 1}, slots=2),
+    _configuration("slotsamo", _EFFECT, (0, 0), {"crash": 1, "false death": 2}, slots=2),
+    _configuration(
+        "redisfrozen",
+        _TWO,
+        (0, 0),
+        {"crash": 1, "freeze": 1, "redis expiry": 1, "flush": 1},
+        replace(_REDIS, redis_lease_ends="by its own expiry"),
+    ),
+    _configuration(
+        "redisfrozentx",
+        _ONE,
+        (0, 0),
+        {"freeze": 1, "redis expiry": 1, "false death": 1, "flush": 1},
+        replace(_REDIS, redis_lease_ends="by its own expiry"),
+        at_locks=True,
+    ),
+    _configuration(
+        "frozenclient",
+        _ONLY_SIGNAL,
+        (0, 0),
+        {"crash": 1, "freeze": 1, "client freeze": 1},
+        at_locks=True,
+        signals_at_locks=True,
+    ),
 )
 
 BY_NAME = {configuration.name: configuration for configuration in CONFIGURATIONS}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.model.moves import Moves
 from tests.model.plan import AT_MOST_ONCE
 from tests.model.rows import COMMITTED, COMPLETED, INTENT, INTENT_OF, PERMITTED, RESULT, SENT, Slot
-from tests.model.state import LANDED, ON_ITS_WAY, VOIDED, Draft, Violation, put
+from tests.model.space import Violation
+from tests.model.state import LANDED, ON_ITS_WAY, VOIDED, Draft, put
 
 
 def begin_step(draft: Draft, a: int, j: int) -> None:

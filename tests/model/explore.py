@@ -8,57 +8,50 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Generic
 
-from tests.model.clients import client_moves
-from tests.model.effects import landing_moves
-from tests.model.faults import server_moves, session_moves
-from tests.model.invariants import broken, has_ended
-from tests.model.moves import Move, Moves
-from tests.model.nodes import node_moves
-from tests.model.setting import Setting
-from tests.model.state import State, Violation, initial, told
-from tests.model.transactions import late_moves
-from tests.model.workers import clock_moves, task_moves
+from tests.model.space import S, Space, Violation
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an exploration found: how much there is, and the shortest way to a violation if there is one."""
+    """What an exploration found: how much there is, and the shortest way to a violation if there is one.
+
+    ``script`` leads to the violation, one line for each step. Where an instance can never end, ``aftermath`` goes on
+    by steps that happen by themselves, up to where nothing does any more, and ``left`` says what stands there.
+    """
 
     states: int
     transitions: int
     seconds: float
     violation: Violation | None = None
     script: tuple[str, ...] = ()
+    aftermath: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
     @property
     def invariant(self) -> str:
         """The name of the invariant that does not hold; empty when all hold."""
         return "" if self.violation is None else self.violation.invariant
 
-
-def successors(setting: Setting, state: State) -> list[Move]:
-    """Return every step that may be taken in a state."""
-    moves = Moves(setting, state)
-    node_moves(moves)
-    session_moves(moves)
-    late_moves(moves)
-    clock_moves(moves)
-    client_moves(moves)
-    landing_moves(moves)
-    task_moves(moves)
-    server_moves(moves)
-    return moves.found
+    def told(self) -> list[str]:
+        """Return the counterexample as a script that can be read from top to bottom."""
+        if self.violation is None:
+            return []
+        lines = [f"{number:3}. {line}" for number, line in enumerate(self.script, 1)]
+        lines.append(f"     {self.violation}")
+        lines += [f"   + {line}" for line in self.aftermath]
+        return lines + [f"     at rest: {line}" for line in self.left]
 
 
-class Search:
+class Search(Generic[S]):
     """The reachable states in order of discovery, with the way to each and the fair steps between them."""
 
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        first = initial(setting)
-        self.states = [first]
-        self.index = {first: 0}
+    def __init__(self, space: Space[S]) -> None:
+        self.space = space
+        first = space.initial()
+        self.states: list[S] = [first]
+        self.index: dict[S, int] = {first: 0}
         self.reached_from = array("l", [-1])
         self.fair_from = array("l", [0])
         self.fair_to = array("l")
@@ -67,10 +60,10 @@ class Search:
     def run(self) -> tuple[Violation, int, str] | None:
         """Explore everything; return the first violation with the state in which it happened and the step."""
         for at, state in enumerate(self.states):
-            violation = broken(self.setting, state)
+            violation = self.space.broken(state)
             if violation is not None:
                 return violation, at, ""
-            for label, fair, target, broken_by in successors(self.setting, state):
+            for label, fair, target, broken_by in self.space.moves(state):
                 self.transitions += 1
                 if target is None:
                     assert broken_by is not None
@@ -81,7 +74,7 @@ class Search:
             self.fair_from.append(len(self.fair_to))
         return None
 
-    def _number(self, state: State, reached_from: int) -> int:
+    def _number(self, state: S, reached_from: int) -> int:
         number = self.index.setdefault(state, len(self.states))
         if number == len(self.states):
             self.states.append(state)
@@ -89,9 +82,9 @@ class Search:
         return number
 
     def stuck(self) -> int | None:
-        """Return the first state from which no fair way leads to the end of every instance."""
+        """Return the first state from which no fair way leads to an end."""
         can_end = bytearray(len(self.states))
-        pending = [number for number, state in enumerate(self.states) if has_ended(self.setting, state)]
+        pending = [number for number, state in enumerate(self.states) if self.space.has_ended(state)]
         for number in pending:
             can_end[number] = 1
         before_from, before = self._reversed()
@@ -115,39 +108,66 @@ class Search:
         place = starts[:]
         before = array("l", bytes(8 * len(self.fair_to)))
         for number in range(count):
-            for target in self.fair_to[self.fair_from[number] : self.fair_from[number + 1]]:
+            for target in self._fair(number):
                 before[place[target]] = number
                 place[target] += 1
         return starts, before
 
-    def script(self, number: int, last: str = "") -> tuple[str, ...]:
+    def _fair(self, number: int) -> array[int]:
+        return self.fair_to[self.fair_from[number] : self.fair_from[number + 1]]
+
+    def script(self, number: int) -> tuple[str, ...]:
         """Return the shortest way to a state, one line for each step."""
-        lines = [last] if last else []
+        lines = []
         while number > 0:
-            came_from = self.reached_from[number]
-            moves = successors(self.setting, self.states[came_from])
-            lines.append(next(move.label for move in moves if move.target == self.states[number]))
-            number = came_from
+            lines.append(self._label(self.reached_from[number], number))
+            number = self.reached_from[number]
         return tuple(reversed(lines))
 
+    def _label(self, number: int, target: int) -> str:
+        moves = self.space.moves(self.states[number])
+        return next(move.label for move in moves if move.target == self.states[target])
 
-def explore(setting: Setting) -> Outcome:
-    """Explore a configuration; safety in every state and step first, then liveness."""
+    def aftermath(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Follow the fair steps to the nearest state that has none; return the steps and what stands there."""
+        reached_from = {number: -1}
+        queue = [number]
+        for at in queue:
+            following = self._fair(at)
+            if not following:
+                break
+            for target in following:
+                if target not in reached_from:
+                    reached_from[target] = at
+                    queue.append(target)
+        else:
+            at = number
+        rest, lines = at, []
+        while reached_from[at] >= 0:
+            lines.append(self._label(reached_from[at], at))
+            at = reached_from[at]
+        return tuple(reversed(lines)), tuple(self.space.told(self.states[rest]))
+
+
+def explore(space: Space[S]) -> Outcome:
+    """Explore a model; safety in every state and step first, then liveness."""
     began = time.perf_counter()
-    search = Search(setting)
+    search = Search(space)
     with _collector_off():
         found = search.run()
-        violation: Violation | None = None
-        script: tuple[str, ...] = ()
         if found is not None:
             violation, number, label = found
-            script = search.script(number, label)
-        elif "L1" not in setting.ignored:
-            stuck = search.stuck()
-            if stuck is not None:
-                violation = Violation("L1", "; ".join(told(search.states[stuck])))
-                script = search.script(stuck)
-    return Outcome(len(search.states), search.transitions, time.perf_counter() - began, violation, script)
+            script = search.script(number) + ((label,) if label else ())
+            return Outcome(len(search.states), search.transitions, time.perf_counter() - began, violation, script)
+        stuck = search.stuck()
+        seconds = time.perf_counter() - began
+        if stuck is None:
+            return Outcome(len(search.states), search.transitions, seconds)
+        violation = Violation("L1", "from here on no fair way leads to the end")
+        aftermath, left = search.aftermath(stuck)
+        return Outcome(
+            len(search.states), search.transitions, seconds, violation, search.script(stuck), aftermath, left
+        )
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.model.rows import ABSENT, COMPLETED, NOBODY, NULL, PENDING, SUSPENDED
 from tests.model.setting import Setting
-from tests.model.state import State, Violation
+from tests.model.space import Violation
+from tests.model.state import State
 
 INVARIANTS = {
     "I1": "a holder's write is accepted only under the newest token",

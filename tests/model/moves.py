@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVarTuple
+from typing import TypeVarTuple
 
 from tests.model.setting import Setting
-from tests.model.state import Draft, State, Violation
+from tests.model.space import Move, Violation
+from tests.model.state import Draft, State
 
 Ts = TypeVarTuple("Ts")
-
-
-class Move(NamedTuple):
-    """One step. Liveness may count on the ``fair`` ones: they happen in the end if they stay possible."""
-
-    label: str
-    fair: bool
-    target: State | None
-    violation: Violation | None
 
 
 class Moves:
@@ -28,7 +20,7 @@ class Moves:
     def __init__(self, setting: Setting, state: State) -> None:
         self.setting = setting
         self.state = state
-        self.found: list[Move] = []
+        self.found: list[Move[State]] = []
 
     def will(self, label: str, change: Callable[[Draft, *Ts], None], *args: *Ts) -> None:
         """A step that happens in the end if it stays possible."""

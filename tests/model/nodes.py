@@ -89,9 +89,11 @@ def _idle_moves(moves: Moves, a: int, who: str, slot: Slot) -> None:
 def _is_known(moves: Moves, a: int, i: int) -> bool:
     """Tell whether a slot of this node runs the instance under the token that the store names: what the audit asks."""
     start = a - a % moves.setting.slots
-    token = moves.state.instances[i].token
+    token, known_by = moves.state.instances[i].token, moves.setting.rules.audit_knows
+    if known_by == "nothing":
+        return False
     return any(
-        slot.phase != IDLE and slot.instance == i and slot.token == token
+        slot.phase != IDLE and slot.instance == i and (slot.token == token or known_by == "instance")
         for slot in moves.state.slots[start : start + moves.setting.slots]
     )
 
@@ -152,6 +154,9 @@ def _superseded_moves(moves: Moves, a: int, who: str, slot: Slot) -> None:
         attempt(moves, a, who, "commit", slot.instance)
     elif not decision.in_flight:
         moves.will(f"{who} drops its activation of instance {slot.instance}", Draft.drop, a)
+        if not decision.ready and not decision.startable:
+            # Decided before the session was renewed, sent behind it.
+            attempt(moves, a, who, "park", slot.instance)
 
 
 def _run_moves(moves: Moves, a: int, who: str, slot: Slot) -> None:
@@ -160,7 +165,7 @@ def _run_moves(moves: Moves, a: int, who: str, slot: Slot) -> None:
     if decision.finished:
         attempt(moves, a, who, "finish", i)
         return
-    if setting.deadline and setting.rules.deadline_observed and moves.state.instances[i].deadline == PASSED:
+    if setting.deadline and moves.state.instances[i].deadline == PASSED:
         _past_deadline_moves(moves, a, who, slot)
         return
     if decision.ready:

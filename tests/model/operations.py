@@ -34,6 +34,7 @@ from tests.model.rows import (
     SlotRow,
 )
 from tests.model.setting import session_id
+from tests.model.space import Violation
 from tests.model.state import (
     ARMED,
     CANCELLED,
@@ -43,7 +44,6 @@ from tests.model.state import (
     SCHEDULED,
     UNARMED,
     Draft,
-    Violation,
     is_alive,
     is_due,
     put,
@@ -86,7 +86,7 @@ def claim(draft: Draft, a: int, i: int) -> None:
 def look(draft: Draft, a: int, i: int) -> None:
     """A claim's statement takes its snapshot, and then waits for the lock of the row."""
     row, slot = draft.instances[i], draft.slot(a)
-    slot.phase, slot.instance, slot.saw_pause = JUDGED, i, row.paused
+    slot.phase, slot.instance, slot.saw_pause, slot.session = JUDGED, i, row.paused, slot.generation
 
 
 def acquire_redis(draft: Draft, a: int, i: int) -> None:
@@ -176,11 +176,11 @@ def _may_park(draft: Draft, row: InstanceRow, slot: SlotRow, a: int) -> bool:
     rules = draft.setting.rules
     if rules.park_checks == "nothing":
         return True
-    if rules.park_checks == "the node's session":
-        return row.holder == session_id(draft.node(a), slot.generation)
     if rules.in_redis:
         return row.fence == slot.token
-    return row.holder == session_id(draft.node(a), slot.session) and row.token == slot.token
+    # The session is the node's present one, as the lane sends it; of an older one's activations the token tells.
+    is_mine = row.holder == session_id(draft.node(a), slot.generation)
+    return is_mine and (row.token == slot.token or rules.park_checks == "session")
 
 
 def _arm_timers(draft: Draft, i: int) -> None:

@@ -27,11 +27,13 @@ class Rules:
     redis_lease_ends: Literal["with the session", "by its own expiry"] = "with the session"
     fenced_holder_gives_back: bool = True
     audit: bool = True
+    audit_knows: Literal["instance and token", "instance", "nothing"] = "instance and token"
+    redis_given_back: Literal["if its own", "always"] = "if its own"
+    clients_ended: bool = True
     backends_ended: bool = True
     # writing
     commit_fenced: bool = True
-    commit_trusts_redis: bool = False
-    park_checks: Literal["token and session", "nothing", "the node's session"] = "token and session"
+    park_checks: Literal["token and session", "session", "nothing"] = "token and session"
     park_compares_seq: bool = True
     park_keeps_deadline: bool = True
     numbers: Literal["one for each row", "one for a batch"] = "one for each row"
@@ -39,7 +41,6 @@ class Rules:
     result_consumed: Literal["with its step row", "in a transaction before"] = "with its step row"
     start_rows_while_paused: Literal["refused", "accepted"] = "refused"
     pause_observed: bool = True
-    deadline_observed: bool = True
     end_checks_terminal: bool = True
     end_deletes_wake: bool = True
     end_wakes_parent: bool = True

@@ -12,10 +12,12 @@ from tests.model.rules import PROTOCOL, Rules
 FAULTS: Final = (
     "crash", "freeze", "false death", "lost answer", "repeated signal", "pause", "terminate", "task expiry",
     "server restart", "flush", "worker crash", "late execution", "redis expiry",
+    "client freeze",
 )  # fmt: skip
 (
     CRASH, FREEZE, FALSE_DEATH, LOST_ANSWER, REPEATED_SIGNAL, PAUSE, TERMINATE, TASK_EXPIRY,
     SERVER_RESTART, FLUSH, WORKER_CRASH, LATE_EXECUTION, REDIS_EXPIRY,
+    CLIENT_FREEZE,
 ) = range(len(FAULTS))  # fmt: skip
 
 SESSIONS_PER_NODE = 100
@@ -26,6 +28,7 @@ class Setting:
 
     ``at_locks`` splits each operation of a node at its locks, so that others get in between. ``folded_start`` starts
     and claims at once, ``folded_finish`` ends an instance with its last commit. ``slots`` is activations per node.
+    Where not ``signals_come``, no client has to send them; ``signals_at_locks`` lets a client freeze inside of one.
     ``ignored`` names invariants that are not judged, so that a mutant shows what else it breaks.
     """
 
@@ -42,6 +45,7 @@ class Setting:
         folded_finish: bool = False,
         deadline: bool = False,
         signals_come: bool = True,
+        signals_at_locks: bool = False,
         ignored: frozenset[str] = frozenset(),
     ) -> None:
         assert set(faults) <= set(FAULTS), sorted(set(faults) - set(FAULTS))
@@ -50,7 +54,7 @@ class Setting:
         self.nodes, self.slots = nodes, slots
         self.at_locks = at_locks
         self.folded_start, self.folded_finish = folded_start, folded_finish
-        self.deadline, self.signals_come = deadline, signals_come
+        self.deadline, self.signals_come, self.signals_at_locks = deadline, signals_come, signals_at_locks
         self.ignored = ignored
         self.bounds = tuple(faults.get(fault, 0) for fault in FAULTS)
         self.parents = parents(plans)

@@ -12,8 +12,6 @@ from tests.model.rows import (
     IDLE,
     NOBODY,
     PENDING,
-    RUN_ATS,
-    STATES,
     UP,
     Instance,
     InstanceRow,
@@ -24,6 +22,7 @@ from tests.model.rows import (
     empty_slot,
 )
 from tests.model.setting import Setting, node_of, session_id
+from tests.model.space import Violation
 
 # signals
 NOT_SENT, ACCEPTED, CONSUMED, ACCEPTED_TWICE = range(4)
@@ -67,14 +66,6 @@ class State(NamedTuple):
     bounds: tuple[int, ...]
     redis: Redis
     late: Late | None
-
-
-class Violation(Exception):
-    """An invariant does not hold."""
-
-    def __init__(self, invariant: str, what: str) -> None:
-        super().__init__(f"{invariant} {what}")
-        self.invariant = invariant
 
 
 def initial(setting: Setting) -> State:
@@ -203,7 +194,9 @@ class Draft:
 
     def give_back_redis(self, a: int, session: int) -> None:
         """Delete the Redis lease if it is still this session's own."""
-        if self.setting.rules.in_redis and self.redis.holder == session_id(self.node(a), session):
+        rules = self.setting.rules
+        always = rules.redis_given_back == "always"
+        if rules.in_redis and (always or self.redis.holder == session_id(self.node(a), session)):
             self.redis = self.redis._replace(holder=NOBODY)
 
     def forget(self, a: int) -> None:
@@ -250,13 +243,3 @@ class Draft:
             row.seen_seq -= base
             for a in reading:
                 self.slot(a).seq -= base
-
-
-def told(state: State) -> list[str]:
-    """Say in words what an instance is stuck in."""
-    return [
-        f"instance {i}: {STATES[row.state]}, {'paused, ' * row.paused}"
-        f"{'unheld' if row.holder == NOBODY else f'held by node {node_of(row.holder)}'}, "
-        f"run_at {RUN_ATS[row.run_at]}, seq {row.seq}, seen {row.seen_seq}"
-        for i, row in enumerate(state.instances)
-    ]

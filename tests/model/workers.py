@@ -6,6 +6,7 @@ from tests.model.moves import Moves
 from tests.model.operations import past_deadline
 from tests.model.rows import AHEAD, DUE, FUTURE, LEASE_END
 from tests.model.setting import TASK_EXPIRY, WORKER_CRASH
+from tests.model.space import Violation
 from tests.model.state import (
     ARMED,
     CANCELLED,
@@ -15,7 +16,6 @@ from tests.model.state import (
     SCHEDULED,
     SEEN,
     Draft,
-    Violation,
     is_free,
     put,
 )
