@@ -24,7 +24,7 @@ RUN_OPTIONS = $(call option,FLOWS,--flows) $(call option,KILLS,--kills) $(call o
 TELL_CODE = code=$$?; if [ $$code -ne 0 ]; then echo "$@: the exit code is $$code (1 FAIL,\
  2 INCONCLUSIVE or interrupted, 3 broken or wrong usage); make itself reports any failure as 2" >&2; fi; exit $$code
 
-.PHONY: help install chaos sabotage test check ci bench bench-compare report wheel-check clean
+.PHONY: help install chaos sabotage test model check ci bench bench-compare report wheel-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,9 @@ sabotage: install ## plant every mutant and show that each one is caught, by nam
 
 test: install ## all tests, style included (under 10 minutes)
 	@$(BIN)/python -m pytest -q $(ARGS)
+
+model: install ## explore the whole model of the store protocol and its mutants (15 minutes, up to 6 GB)
+	@$(BIN)/python -m tests.model $(ARGS)
 
 check: install ## ruff, mypy, style, unit and checker tests (under 60 seconds)
 	@$(BIN)/ruff check .

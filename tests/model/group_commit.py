@@ -200,3 +200,23 @@ def _spent(state: Batches, bound: int) -> Batches:
 
 def _violation(n: int, invariant: str, what: str) -> Move[Batches]:
     return Move(f"node {n} commits", True, None, Violation(invariant, what))
+
+
+class GroupMutant(NamedTuple):
+    """One switch of group commit turned round, and what it has to violate; `steps` is the length of the script."""
+
+    number: str
+    what: str
+    invariant: str
+    steps: int
+    space: GroupCommit
+
+
+STATES, TRANSITIONS = 13_860, 36_803
+"""What a whole exploration of group commit counts."""
+
+MUTANTS: Final = (
+    GroupMutant("M24", "batches lock in the order of arrival", "L1", 6, GroupCommit(sorted_locks=False)),
+    GroupMutant("M25", "one verdict for a batch", "I1", 5, GroupCommit(verdict="batch")),
+    GroupMutant("M26", "a batch without an answer is not sent again", "L1", 7, GroupCommit(resends=False)),
+)

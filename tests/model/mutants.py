@@ -148,7 +148,7 @@ MUTANTS = (
     ),
     Mutant("M37", "a park forgets the deadline", "deadline", "L1", 6, {"park_keeps_deadline": False}, NONE),
     Mutant("M38", "a park asks for the node's session alone", "slotssig", "I1", 7, _BY_NODE),
-    Mutant("M39", "a commit behind a Redis lease is unfenced", "redisfrozen", "I1", 11, {"commit_fenced": False}, _FREEZE),
+    Mutant("M39", "a frozen holder's commit is unfenced", "redisfrozen", "I1", 11, {"commit_fenced": False}, _FREEZE),
     Mutant(
         "M40",
         "a fenced holder keeps its Redis lease, no audit",
