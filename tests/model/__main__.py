@@ -9,106 +9,19 @@ import argparse
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import NamedTuple
 
-from tests.model import group_commit, lock_order
-from tests.model.configurations import BY_NAME, CONFIGURATIONS
-from tests.model.explore import Outcome, explore
-from tests.model.mutants import MUTANTS
-from tests.model.store import Store
+from tests.model.report import (
+    configuration_names,
+    mutant_numbers,
+    print_configurations,
+    print_lock_orders,
+    print_mutants,
+    run_configuration,
+    run_mutant,
+)
 
-_GROUP_COMMIT = "group commit"
-
-
-class Line(NamedTuple):
-    """One line of the report."""
-
-    name: str
-    expected: str
-    outcome: Outcome
-    is_good: bool
-
-
-def run_configuration(name: str) -> Line:
-    """Explore a configuration of the protocol, which has to hold, and has to count what it counted before."""
-    if name == _GROUP_COMMIT:
-        outcome = explore(group_commit.GroupCommit())
-        counts = (group_commit.STATES, group_commit.TRANSITIONS)
-    else:
-        configuration = BY_NAME[name]
-        outcome = explore(Store(configuration.setting()))
-        counts = (configuration.states, configuration.transitions)
-    is_same = (outcome.states, outcome.transitions) == counts
-    expected = "" if is_same else f"recorded: {counts[0]:,} states, {counts[1]:,} transitions"
-    return Line(name, expected, outcome, outcome.violation is None and is_same)
-
-
-def run_mutant(number: str) -> Line:
-    """Explore a mutant, which has to violate its invariant by the shortest way that was found before."""
-    for store_mutant in MUTANTS:
-        if store_mutant.number == number:
-            outcome = explore(Store(store_mutant.setting()))
-            return _judged(f"{number} {store_mutant.what}", store_mutant.invariant, store_mutant.steps, outcome)
-    mutant = next(each for each in group_commit.MUTANTS if each.number == number)
-    return _judged(f"{number} {mutant.what}", mutant.invariant, mutant.steps, explore(mutant.space))
-
-
-def _judged(name: str, invariant: str, steps: int, outcome: Outcome) -> Line:
-    is_good = (outcome.invariant, len(outcome.script)) == (invariant, steps)
-    return Line(name, f"{invariant} in {steps} steps", outcome, is_good)
-
-
-def print_configurations(lines: Iterable[Line]) -> bool:
-    """Print the table of configurations; tell whether all of them hold."""
-    print(f"{'configuration':<16}{'states':>12}{'transitions':>14}{'seconds':>9}  violation")
-    states = transitions = 0
-    good = True
-    for line in lines:
-        outcome = line.outcome
-        states, transitions = states + outcome.states, transitions + outcome.transitions
-        good = good and line.is_good
-        said = str(outcome.violation or "none") + (f"; {line.expected}" if line.expected else "")
-        counts = f"{outcome.states:>12,}{outcome.transitions:>14,}{outcome.seconds:>9.1f}"
-        print(f"{line.name:<16}{counts}  {said}", flush=True)
-        print("".join(f"    {text}\n" for text in outcome.told()), end="")
-    print(f"{'all':<16}{states:>12,}{transitions:>14,}\n")
-    return good
-
-
-def print_mutants(lines: Iterable[Line], *, scripts: bool) -> bool:
-    """Print the table of mutants; tell whether each was caught as it has to be."""
-    print(f"{'mutant':<62}{'caught by':<11}{'steps':>5}{'states':>9}")
-    good = True
-    for line in lines:
-        outcome = line.outcome
-        good = good and line.is_good
-        remark = "" if line.is_good else f"  NOT AS EXPECTED: {line.expected}"
-        caught = outcome.invariant or "nothing"
-        print(f"{line.name:<62}{caught:<11}{len(outcome.script):>5}{outcome.states:>9,}{remark}", flush=True)
-        if scripts:
-            print("".join(f"    {text}\n" for text in outcome.told()), end="")
-    print()
-    return good
-
-
-def print_lock_orders() -> bool:
-    """Print what the exploration of lock waits found; tell whether only the wrong orders block each other."""
-    good = True
-    for what, operations in (("protocol", lock_order.PROTOCOL), ("store", lock_order.STORE)):
-        found = lock_order.explore_triples(operations)
-        good = good and not found.cycle
-        print(
-            f"lock order of the {what}: {len(operations)} operations, {found.triples:,} triples, "
-            f"{found.states:,} states, {'no cycle' if not found.cycle else found.cycle}"
-        )
-    for mutant in lock_order.MUTANTS:
-        outcome = explore(lock_order.LockOrder(mutant.operations))
-        good = good and outcome.invariant == "L2"
-        print(f"  {mutant.name:<74}{outcome.invariant or 'NOT CAUGHT'} in {len(outcome.script)} steps")
-    print()
-    return good
+LOCKS = "locks"
 
 
 def main(arguments: list[str]) -> int:
@@ -118,22 +31,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default 2, each up to 3 GB)")
     options = parser.parse_args(arguments)
     began = time.perf_counter()
-    # The greatest first, so that the last process does not end long behind the others.
-    by_size = sorted(CONFIGURATIONS, key=lambda configuration: -configuration.transitions)
-    configurations = [*(configuration.name for configuration in by_size), _GROUP_COMMIT]
-    mutants = [mutant.number for mutant in (*MUTANTS, *group_commit.MUTANTS)]
-    unknown = set(options.names) - {*configurations, *mutants, "locks"}
+    everything = {*configuration_names(), *mutant_numbers(), LOCKS}
+    unknown = set(options.names) - everything
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    chosen = set(options.names) or {*configurations, *mutants, "locks"}
+    chosen = set(options.names) or everything
     good = True
-    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
-        lines: Iterator[Line] = pool.map(run_configuration, [name for name in configurations if name in chosen])
-        if chosen & {*configurations}:
-            good &= print_configurations(lines)
-    if chosen & {*mutants}:
-        good &= print_mutants(map(run_mutant, [n for n in mutants if n in chosen]), scripts=bool(options.names))
-    if "locks" in chosen:
+    names = [name for name in configuration_names() if name in chosen]
+    if names:
+        # A process for each, so that the memory of a great one is given back at its end.
+        spawning = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(options.jobs, spawning, max_tasks_per_child=1) as pool:
+            good &= print_configurations(pool.map(run_configuration, names))
+    numbers = [number for number in mutant_numbers() if number in chosen]
+    if numbers:
+        good &= print_mutants(map(run_mutant, numbers), scripts=bool(options.names))
+    if LOCKS in chosen:
         good &= print_lock_orders()
     verdict = "everything is as it has to be" if good else "NOT EVERYTHING IS AS IT HAS TO BE"
     print(f"{verdict}; {time.perf_counter() - began:.0f} s")

@@ -175,8 +175,10 @@ CONFIGURATIONS = (
     ),
     _configuration("slots", _ONE, (90_814, 304_275), USUAL, slots=2),
     _configuration("slotssig", _ONLY_SIGNAL, (71_830, 262_533), {"false death": 2, "lost answer": 1}, slots=2),
-    _configuration("slotschild", _CHILD, (0, 0), {"crash": 1, "false death": 1, "lost answer": 1}, slots=2),
-    _configuration("slotsamo", _EFFECT, (0, 0), {"crash": 1, "false death": 2}, slots=2),
+    _configuration(
+        "slotschild", _CHILD, (896_916, 3_463_763), {"crash": 1, "false death": 1, "lost answer": 1}, slots=2
+    ),
+    _configuration("slotsamo", _EFFECT, (375_836, 1_217_767), {"crash": 1, "false death": 2}, slots=2),
     _configuration(
         "redisfrozen",
         _TWO,

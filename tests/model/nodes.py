@@ -90,8 +90,6 @@ def _is_known(moves: Moves, a: int, i: int) -> bool:
     """Tell whether a slot of this node runs the instance under the token that the store names: what the audit asks."""
     start = a - a % moves.setting.slots
     token, known_by = moves.state.instances[i].token, moves.setting.rules.audit_knows
-    if known_by == "nothing":
-        return False
     return any(
         slot.phase != IDLE and slot.instance == i and (slot.token == token or known_by == "instance")
         for slot in moves.state.slots[start : start + moves.setting.slots]

@@ -27,7 +27,7 @@ class Rules:
     redis_lease_ends: Literal["with the session", "by its own expiry"] = "with the session"
     fenced_holder_gives_back: bool = True
     audit: bool = True
-    audit_knows: Literal["instance and token", "instance", "nothing"] = "instance and token"
+    audit_knows: Literal["instance and token", "instance"] = "instance and token"
     redis_given_back: Literal["if its own", "always"] = "if its own"
     clients_ended: bool = True
     backends_ended: bool = True

@@ -12,8 +12,11 @@ class Violation(Exception):
     """An invariant does not hold."""
 
     def __init__(self, invariant: str, what: str) -> None:
-        super().__init__(f"{invariant} {what}")
-        self.invariant = invariant
+        super().__init__(invariant, what)
+        self.invariant, self.what = invariant, what
+
+    def __str__(self) -> str:
+        return f"{self.invariant} {self.what}"
 
 
 class Move(NamedTuple, Generic[S]):

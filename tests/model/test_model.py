@@ -14,7 +14,7 @@ from tests.model.mutants import MUTANTS, Mutant
 from tests.model.setting import FAULTS
 from tests.model.store import Store
 
-SMALL = ("runat", "childtx", "frozensig", "frozenclient", "slotschild")
+SMALL = ("runat", "childtx", "frozensig", "redisamo")
 
 # Explored in whole they take several seconds each; `make model` runs them.
 LONG = {"M14", "M34", "M40"}
