@@ -92,10 +92,11 @@ class Attempt:
                 raise
             # Nobody cancelled this activation: something inside the body was, and that is the body's failure.
             raise StepFailed(node.name, call.attempt, "cancelled from within; see what the body awaits") from error
-        except (Exception, KeyboardInterrupt, SystemExit):
+        except (Exception, KeyboardInterrupt):
             raise
         except BaseException as error:
-            raise StepFailed(node.name, call.attempt, f"raised {type(error).__name__}, no Exception") from error
+            # sys.exit() too: a library that gives up on its own command line must not end a node with all its flows.
+            raise StepFailed(node.name, call.attempt, f"raised {error!r}, no Exception") from error
         reached(Boundary.BODY_RETURNED, self._instance_id, call.scope, node.step_id, call.attempt, self.token)
         return result
 

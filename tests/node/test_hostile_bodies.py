@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import psycopg
@@ -32,6 +33,16 @@ async def generator_exit(call: Call, given: Any) -> None:
     raise GeneratorExit
 
 
+@capability("tests.exits", version="1", retry=TWICE)
+async def exits(call: Call, given: Any) -> None:
+    sys.exit("cannot open the configuration")
+
+
+@capability("tests.stops", version="1", retry=TWICE)
+async def stops(call: Call, given: Any) -> None:
+    raise StopAsyncIteration
+
+
 @capability("tests.closes", version="1", effect=Transactional, retry=TWICE)
 async def closes(call: Call, given: Any) -> None:
     await call.connection.close()
@@ -47,7 +58,7 @@ async def rolls_back(call: Call, given: Any) -> None:
     await call.connection.rollback()
 
 
-@pytest.mark.parametrize("body", [odd, generator_exit, closes, commits, rolls_back], ids=lambda body: body.id)
+@pytest.mark.parametrize("body", [odd, generator_exit, exits, stops, closes, commits, rolls_back], ids=lambda body: body.id)
 def test_it_is_a_failed_attempt(store_dsn: str, body: Any) -> None:
     flow = Flow("tests.hostile", version="1").step("only", body)
 
