@@ -126,6 +126,15 @@ create table ninelives.flow_signal (
     unique (instance_id, signal_id)
 );
 
+-- Waits for an advisory lock at most lock_timeout; false then, and no error, which the server would log each time.
+create function ninelives.await_lock(key bigint) returns boolean language plpgsql as $$
+begin
+    perform pg_advisory_xact_lock(key);
+    return true;
+exception when lock_not_available then
+    return false;
+end $$;
+
 -- Lets a statement refuse its whole transaction; the caller repeats the batch in its careful form.
 create function ninelives.refuse(reason text) returns boolean language plpgsql as $$
 begin

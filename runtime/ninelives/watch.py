@@ -24,7 +24,6 @@ log = logging.getLogger("ninelives.watch")
 
 BACKENDS_ROUNDS_MAX = 200
 PRUNE_AFTER_MS = 3_600_000
-_LOCK_TIMEOUT = "55P03"
 
 
 class Watch:
@@ -101,7 +100,8 @@ class Watch:
             connect_timeout=self._settings.connect_timeout_s,
             cursor_factory=psycopg.RawCursor,
         )
-        connection.execute("set lock_timeout = '1s'")
+        # Below the default deadlock_timeout, at which log_lock_waits would write a line for every wait.
+        connection.execute("set lock_timeout = '900ms'")
         connection.execute("set statement_timeout = 0")
         return connection
 
@@ -115,11 +115,13 @@ class Watch:
         self._awaited = neighbour, connection
         try:
             with connection.transaction():
-                connection.execute(self._queries["session_await_death"], [neighbour])
+                granted = connection.execute(self._queries["session_await_death"], [neighbour]).fetchone()
+                if granted != (True,):
+                    return
                 dead = connection.execute(self._queries["session_declare_dead"], [neighbour]).fetchall()
                 if dead:
                     connection.execute(self._queries["start_notify"], [self._channel])
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled):
+        except psycopg.errors.QueryCanceled:
             return
         finally:
             self._awaited = None

@@ -58,7 +58,10 @@ async def rolls_back(call: Call, given: Any) -> None:
     await call.connection.rollback()
 
 
-@pytest.mark.parametrize("body", [odd, generator_exit, exits, stops, closes, commits, rolls_back], ids=lambda body: body.id)
+HOSTILE = [odd, generator_exit, exits, stops, closes, commits, rolls_back]
+
+
+@pytest.mark.parametrize("body", HOSTILE, ids=lambda body: body.id)
 def test_it_is_a_failed_attempt(store_dsn: str, body: Any) -> None:
     flow = Flow("tests.hostile", version="1").step("only", body)
 

@@ -35,10 +35,10 @@ select s.session_id from ninelives.node_session s
  order by s.session_id < $1, s.session_id limit 1;
 
 -- name: session_await_death
--- purpose: wait for the neighbour's lock, at most lock_timeout
+-- purpose: wait for the neighbour's lock, at most lock_timeout; false when it was not to be had until then
 -- locks: the neighbour's advisory lock, for this transaction
 -- guard: granted only when the neighbour's connection is gone
-select pg_advisory_xact_lock($1);
+select ninelives.await_lock($1);
 
 -- name: session_declare_dead
 -- purpose: declare the session whose lock this transaction holds dead
