@@ -17,21 +17,23 @@ from tests.model.report import (
     print_configurations,
     print_lock_orders,
     print_mutants,
+    print_sessions,
     run_configuration,
     run_mutant,
 )
 
 LOCKS = "locks"
+SESSIONS = "sessions"
 
 
 def main(arguments: list[str]) -> int:
     """Run what is asked for; 0 if everything is as it has to be, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
-    parser.add_argument("names", nargs="*", help="configurations, numbers of mutants, or `locks`; all without one")
+    parser.add_argument("names", nargs="*", help="configurations, numbers of mutants, `locks`, `sessions`; all without one")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default 2, each up to 3 GB)")
     options = parser.parse_args(arguments)
     began = time.perf_counter()
-    everything = {*configuration_names(), *mutant_numbers(), LOCKS}
+    everything = {*configuration_names(), *mutant_numbers(), LOCKS, SESSIONS}
     unknown = set(options.names) - everything
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
@@ -48,6 +50,8 @@ def main(arguments: list[str]) -> int:
         good &= print_mutants(map(run_mutant, numbers), scripts=bool(options.names))
     if LOCKS in chosen:
         good &= print_lock_orders()
+    if SESSIONS in chosen:
+        good &= print_sessions()
     verdict = "everything is as it has to be" if good else "NOT EVERYTHING IS AS IT HAS TO BE"
     print(f"{verdict}; {time.perf_counter() - began:.0f} s")
     return 0 if good else 1

@@ -21,6 +21,7 @@ INVARIANTS = {
     "I11": "a wake row exists exactly while the instance is not terminal",
     "I12": "sequences are dense and unique",
     "I13": "unheld with run_at null means paused, or Suspended with seq = seen_seq",
+    "S1": "no session is declared dead that its node renews",
     "L1": "from every reachable state, with faults over, every instance can still end",
     "L2": "no cycle of lock waits",
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from tests.model import group_commit, lock_order
+from tests.model import sessions as session_model
 from tests.model.configurations import BY_NAME, CONFIGURATIONS
 from tests.model.explore import Outcome, explore
 from tests.model.mutants import MUTANTS
@@ -110,5 +111,16 @@ def print_lock_orders() -> bool:
         outcome = explore(lock_order.LockOrder(mutant.operations))
         good = good and outcome.invariant == "L2"
         print(f"  {mutant.name:<74}{outcome.invariant or 'NOT CAUGHT'} in {len(outcome.script)} steps")
+    print()
+    return good
+
+
+def print_sessions() -> bool:
+    """Print what the exploration of sessions found; tell whether each set of rules does as it has to."""
+    good = True
+    for case in session_model.CASES:
+        outcome = explore(session_model.SessionDeath(case.rules))
+        good = good and outcome.invariant == case.invariant
+        print(f"sessions: {case.name:<62}{outcome.states:>8,} states  {outcome.invariant or 'holds'}")
     print()
     return good

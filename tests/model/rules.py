@@ -28,7 +28,6 @@ class Rules:
     fenced_holder_gives_back: bool = True
     audit: bool = True
     audit_knows: Literal["instance and token", "instance"] = "instance and token"
-    redis_given_back: Literal["if its own", "always"] = "if its own"
     clients_ended: bool = True
     backends_ended: bool = True
     # writing

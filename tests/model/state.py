@@ -194,9 +194,7 @@ class Draft:
 
     def give_back_redis(self, a: int, session: int) -> None:
         """Delete the Redis lease if it is still this session's own."""
-        rules = self.setting.rules
-        always = rules.redis_given_back == "always"
-        if rules.in_redis and (always or self.redis.holder == session_id(self.node(a), session)):
+        if self.setting.rules.in_redis and self.redis.holder == session_id(self.node(a), session):
             self.redis = self.redis._replace(holder=NOBODY)
 
     def forget(self, a: int) -> None:

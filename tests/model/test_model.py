@@ -11,6 +11,7 @@ from tests.model.explore import explore
 from tests.model.invariants import INVARIANTS
 from tests.model.lock_order import LockOrder, Operation, OrderMutant
 from tests.model.mutants import MUTANTS, Mutant
+from tests.model.sessions import CASES, SessionCase, SessionDeath
 from tests.model.setting import FAULTS
 from tests.model.store import Store
 
@@ -61,8 +62,15 @@ def test_a_wrong_lock_order_is_caught(mutant: OrderMutant) -> None:
     assert explore(LockOrder(mutant.operations)).invariant == "L2"
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_only_wrong_rules_declare_a_living_session_dead(case: SessionCase) -> None:
+    outcome = explore(SessionDeath(case.rules))
+    assert outcome.invariant == case.invariant, "\n".join(outcome.told())
+
+
 def test_every_invariant_is_seen_broken() -> None:
     broken = {m.invariant for m in MUTANTS} | {m.invariant for m in group_commit.MUTANTS} | {"L2"}
+    broken |= {case.invariant for case in CASES}
     assert set(INVARIANTS) - broken == NEVER_FIRST
 
 
