@@ -29,7 +29,7 @@ SESSIONS = "sessions"
 def main(arguments: list[str]) -> int:
     """Run what is asked for; 0 if everything is as it has to be, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
-    parser.add_argument("names", nargs="*", help="configurations, numbers of mutants, `locks`, `sessions`; all without one")
+    parser.add_argument("names", nargs="*", help="configurations, mutants, `locks`, `sessions`; all without one")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default 2, each up to 3 GB)")
     options = parser.parse_args(arguments)
     began = time.perf_counter()

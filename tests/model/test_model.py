@@ -15,7 +15,7 @@ from tests.model.sessions import CASES, SessionCase, SessionDeath
 from tests.model.setting import FAULTS
 from tests.model.store import Store
 
-SMALL = ("runat", "childtx", "frozensig", "redisamo")
+SMALL = ("runat", "childtx", "frozensig")
 
 # Explored in whole they take several seconds each; `make model` runs them.
 LONG = {"M14", "M34", "M40"}
