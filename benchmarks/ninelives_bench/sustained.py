@@ -108,3 +108,9 @@ def _line(window: Mapping[str, Any]) -> str:
         f"sustained {window['at_s']:.0f} s: p50 {window['p50']:.2f} ms, p99 {window['p99']:.2f} ms,"
         f" max {window['max']:.1f} ms{work}"
     )
+
+
+if __name__ == "__main__":
+    from ninelives_bench.sustained_commands import app
+
+    app()
