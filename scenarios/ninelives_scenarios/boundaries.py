@@ -107,7 +107,8 @@ _RELEASE = Arm(
     flows=400,
     kills=4,
     drain_s=5.0,
-    disturbances=tuple(Disturbance("terminate", at_done) for at_done in (0.16, 0.32, 0.48, 0.64)),
+    # More than kills: a node that is told to leave in the moment in which it holds nothing gives nothing back.
+    disturbances=tuple(Disturbance("terminate", at_done) for at_done in (0.1, 0.22, 0.34, 0.46, 0.58, 0.7)),
 )
 
 _LEASE_LOST = Arm(
