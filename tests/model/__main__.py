@@ -9,7 +9,6 @@ import argparse
 import multiprocessing
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 
 from tests.model.report import (
     configuration_names,
@@ -41,10 +40,10 @@ def main(arguments: list[str]) -> int:
     good = True
     names = [name for name in configuration_names() if name in chosen]
     if names:
-        # A process for each, so that the memory of a great one is given back at its end.
-        spawning = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(options.jobs, spawning, max_tasks_per_child=1) as pool:
-            good &= print_configurations(pool.map(run_configuration, names))
+        # A process for each, so that the memory of a great one is given back at its end. Not by a ProcessPoolExecutor:
+        # that of Python 3.11 comes to a standstill when it replaces its processes.
+        with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
+            good &= print_configurations(pool.imap(run_configuration, names))
     numbers = [number for number in mutant_numbers() if number in chosen]
     if numbers:
         good &= print_mutants(map(run_mutant, numbers), scripts=bool(options.names))
