@@ -29,7 +29,8 @@ class Disturbances:
             if now >= until:
                 self._thaw(until, node)
         while self._due and done >= self._due[0].at_done * self._flows and rows >= self._due[0].at_rows:
-            candidates = [node for node in self._fleet.nodes if node.order.role == self._due[0].role]
+            # One that is on its way out already would make two disturbances one.
+            candidates = [n for n in self._fleet.nodes if n.order.role == self._due[0].role and not n.retired]
             if not candidates or not self._carry_out(self._due[0], candidates[len(self._due) % len(candidates)]):
                 return
             self._due.pop(0)

@@ -101,13 +101,14 @@ _SESSION = Arm(
 
 _RELEASE = Arm(
     name="release",
-    workload=_workload("idempotent", service_s=0.3),
+    # Many short steps: the flows of a node go in step, and one that is asked to leave in their last gives nothing back.
+    workload=Workload("rig.sweep_release", tuple(StepSpec(f"s{n}", "idempotent", 0.1) for n in range(1, 10))),
     position="release.committed",
     kill_plans=(KillPlan("release.committed", steps=_STEPLESS, any_instance=True),),
     flows=400,
     kills=4,
     drain_s=5.0,
-    # More than kills: a node that is told to leave in the moment in which it holds nothing gives nothing back.
+    # More than kills, for the same reason.
     disturbances=tuple(Disturbance("terminate", at_done) for at_done in (0.1, 0.22, 0.34, 0.46, 0.58, 0.7)),
 )
 

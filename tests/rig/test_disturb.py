@@ -1,0 +1,44 @@
+"""Disturbances that fall due together each hit a node of their own, and wait for one where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ninelives_rig.campaign import Disturbance
+from ninelives_rig.disturb import Disturbances
+
+
+@dataclass
+class Order:
+    role: str
+    process: str
+
+
+@dataclass
+class Stand:
+    order: Order
+    retired: bool = False
+
+
+@dataclass
+class Fleet:
+    nodes: list[Stand]
+    asked: list[str] = field(default_factory=list)
+
+    def retire(self, node: Stand) -> None:
+        node.retired = True
+        self.asked.append(node.order.process)
+
+
+def test_departures_that_fall_due_together_are_of_different_nodes() -> None:
+    fleet = Fleet([Stand(Order("worker", f"worker-{n}.1")) for n in (1, 2)])
+    planned = [Disturbance("terminate", at_done) for at_done in (0.1, 0.2, 0.3)]
+    disturbances = Disturbances(planned, 100, cast(Any, fleet), lambda process: True)
+    disturbances.tick(done=50, rows=0)
+    assert sorted(fleet.asked) == ["worker-1.1", "worker-2.1"]
+    assert not disturbances.over
+    fleet.nodes[0] = Stand(Order("worker", "worker-1.2"))
+    disturbances.tick(done=50, rows=0)
+    assert fleet.asked[2:] == ["worker-1.2"]
+    assert disturbances.over
