@@ -108,8 +108,8 @@ _RELEASE = Arm(
     flows=400,
     kills=4,
     drain_s=5.0,
-    # More than kills, for the same reason.
-    disturbances=tuple(Disturbance("terminate", at_done) for at_done in (0.1, 0.22, 0.34, 0.46, 0.58, 0.7)),
+    # More than kills, for the same reason; by rows, which grow steadily where whole flows end in waves.
+    disturbances=tuple(Disturbance("terminate", at_rows=rows) for rows in (300, 700, 1100, 1500, 1900, 2300)),
 )
 
 _LEASE_LOST = Arm(
@@ -121,7 +121,8 @@ _LEASE_LOST = Arm(
     flows=600,
     kills=4,
     ttl_s=2.0,
-    disturbances=(Disturbance("freeze", 0.2, hold_s=4.0), Disturbance("freeze", 0.5, hold_s=4.0)),
+    # One more than needed: a node that is frozen between two flows has no lease to lose.
+    disturbances=tuple(Disturbance("freeze", at_rows=rows, hold_s=4.0) for rows in (100, 500, 900)),
 )
 
 CAMPAIGN = Campaign(
