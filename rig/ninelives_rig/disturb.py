@@ -31,9 +31,15 @@ class Disturbances:
         while self._due and done >= self._due[0].at_done * self._flows and rows >= self._due[0].at_rows:
             # One that is on its way out already would make two disturbances one.
             candidates = [n for n in self._fleet.nodes if n.order.role == self._due[0].role and not n.retired]
-            if not candidates or not self._carry_out(self._due[0], candidates[len(self._due) % len(candidates)]):
+            if not candidates or not self._carry_out(self._due[0], self._choose(candidates)):
                 return
             self._due.pop(0)
+
+    def _choose(self, candidates: Sequence[Node]) -> Node:
+        """Whose turn it is; of those that leave the oldest, because one that has just come holds nothing yet."""
+        if self._due[0].action == "terminate":
+            return min(candidates, key=lambda node: node.identity.start_time)
+        return candidates[len(self._due) % len(candidates)]
 
     def _carry_out(self, disturbance: Disturbance, node: Node) -> bool:
         """Do it to this node; false if that cannot be done yet."""

@@ -99,6 +99,7 @@ class Client:
     async def open(self) -> None:
         """Check the schema and connect; raises ``SchemaMissing``, ``SchemaTooNew`` or ``StoreUnavailable``."""
         await self._check_schema()
+        self._lanes = []
         self.control = Control(
             self._open_single, start_lock=self._start_lock, channel=self._channel, on_notify=self._on_notify
         )
@@ -106,7 +107,8 @@ class Client:
             await self.control.open()
             await self._open_lanes(1)
         except BaseException:
-            await self.close()
+            # Only what was opened here: a node that tries again must not have said that it leaves.
+            await Client.close(self)
             raise
 
     async def close(self) -> None:

@@ -76,22 +76,31 @@ class Node(Client):
         """Check, connect, open a session, register the plans, and begin to watch and to claim."""
         self._loop = asyncio.get_running_loop()
         self._claimer = Claimer(self)
-        self._session = await self._open_session()
+        try:
+            session = await self._open_under_session()
+        except StoreUnavailable as error:
+            # The server was there a moment ago: a session that is declared dead takes its new connections with it.
+            log.warning("opened again under another session: %s", error)
+            session = await self._open_under_session()
+        self._watch = Watch(
+            self.dsn, self._queries, self.settings, lambda: self.session_id, self._session_channel, self._on_death
+        )
+        self._watch.open()
+        if session.lost:
+            self._begin_again(session)
+        for loop in (self._claimer.run, self._audit_loop):
+            self._loops.add(self._loop.create_task(loop()))
+
+    async def _open_under_session(self) -> Session:
+        self._session = session = await self._open_session()
         try:
             await super().open()
             for plan in self.registry.plans:
                 self._plans[await self.register(plan)] = plan
         except BaseException:
-            await asyncio.to_thread(self._session.close)
+            await asyncio.to_thread(session.close)
             raise
-        self._watch = Watch(
-            self.dsn, self._queries, self.settings, lambda: self.session_id, self._session_channel, self._on_death
-        )
-        self._watch.open()
-        if self._session.lost:
-            self._begin_again(self._session)
-        for loop in (self._claimer.run, self._audit_loop):
-            self._loops.add(self._loop.create_task(loop()))
+        return session
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain within ``drain_s`` and return."""

@@ -16,8 +16,14 @@ class Order:
 
 
 @dataclass
+class Identity:
+    start_time: int
+
+
+@dataclass
 class Stand:
     order: Order
+    identity: Identity
     retired: bool = False
 
 
@@ -32,13 +38,13 @@ class Fleet:
 
 
 def test_departures_that_fall_due_together_are_of_different_nodes() -> None:
-    fleet = Fleet([Stand(Order("worker", f"worker-{n}.1")) for n in (1, 2)])
+    fleet = Fleet([Stand(Order("worker", f"worker-{n}.1"), Identity(10 - n)) for n in (1, 2)])
     planned = [Disturbance("terminate", at_done) for at_done in (0.1, 0.2, 0.3)]
     disturbances = Disturbances(planned, 100, cast(Any, fleet), lambda process: True)
     disturbances.tick(done=50, rows=0)
-    assert sorted(fleet.asked) == ["worker-1.1", "worker-2.1"]
+    assert fleet.asked == ["worker-2.1", "worker-1.1"]  # the oldest first
     assert not disturbances.over
-    fleet.nodes[0] = Stand(Order("worker", "worker-1.2"))
+    fleet.nodes[0] = Stand(Order("worker", "worker-1.2"), Identity(20))
     disturbances.tick(done=50, rows=0)
     assert fleet.asked[2:] == ["worker-1.2"]
     assert disturbances.over
