@@ -76,7 +76,7 @@ async def _be_node(order: NodeOrder, kills: list[Kill], identity: ProcessIdentit
     try:
         await engine.run_node(order, tools)
     finally:
-        tools.recorder.event("node.closed")
+        tools.recorder.event("node.closed", effects=tools.witness.written)
 
 
 def equip(order: NodeOrder, kills: list[Kill], identity: ProcessIdentity, stopping: asyncio.Event) -> NodeTools:
@@ -84,12 +84,20 @@ def equip(order: NodeOrder, kills: list[Kill], identity: ProcessIdentity, stoppi
     root = order.arm_root
     arm = root.name
     bearer = Bearer(order.process, order.role, identity.pid, identity.start_time)
+    recorder = Recorder(root / "history", order.process)
+    witness = Witness(root / "witness" / f"{order.process}.jsonl", order.process)
+
+    def strike() -> None:
+        """Close this process's books and die. The receipt is written already, so that this line follows it."""
+        recorder.event("node.struck", effects=witness.written)
+        DELIVERIES[order.delivery]()
+
     return NodeTools(
         order=order,
-        recorder=Recorder(root / "history", order.process),
-        witness=Witness(root / "witness" / f"{order.process}.jsonl", order.process),
+        recorder=recorder,
+        witness=witness,
         sink=Sink(order.work_root / "sink"),
-        armory=Armory(kills, root / "receipts", bearer, DELIVERIES[order.delivery]),
+        armory=Armory(kills, root / "receipts", bearer, strike),
         starts=StartList(
             order.work_root / f"{order.slot}.marks",
             order.start_indexes,

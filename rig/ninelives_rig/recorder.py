@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from itertools import count
 from pathlib import Path
 
 import orjson
@@ -38,19 +39,22 @@ class AppendFile:
 
 
 class Recorder:
-    """Writes the events of one process."""
+    """Writes the events of one process, numbered from 1, so that a lost line shows as a gap."""
 
-    __slots__ = ("_file", "_pid", "process")
+    __slots__ = ("_file", "_numbers", "_pid", "process")
 
     def __init__(self, directory: Path, process: str) -> None:
         self.process = process
         self._pid = os.getpid()
+        # Its next() is atomic: the coordinator tells from two threads.
+        self._numbers = count(1)
         self._file = AppendFile(directory / f"{process}.jsonl")
 
     def event(self, event: str, **fields: object) -> int:
         """Record an event now; returns its time in nanoseconds."""
         now = time.monotonic_ns()
-        self._file.append({"t": now, "process": self.process, "pid": self._pid, "event": event, **fields})
+        numbered = {"t": now, "seq": next(self._numbers), "process": self.process, "pid": self._pid}
+        self._file.append({**numbered, "event": event, **fields})
         return now
 
     def close(self) -> None:

@@ -41,6 +41,11 @@ class Witness:
         self._seq += 1
         return record
 
+    @property
+    def written(self) -> int:
+        """How many lines this process has written."""
+        return self._seq
+
     def describe(
         self,
         instance_id: UUID,

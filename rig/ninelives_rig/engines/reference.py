@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from uuid import UUID
 
+import orjson
 import psycopg
 from psycopg import sql
 
@@ -155,27 +156,34 @@ def _transactional(step: StepSpec, tools: NodeTools | None, schema: str) -> Body
 
 
 class _Handle:
-    """A started instance; how it ended is the checkers' business."""
+    """A started instance. A node writes down what it was told of its end; whether that is so, the checkers find out."""
 
-    def __init__(self, handle: ninelives.Handle) -> None:
+    def __init__(self, handle: ninelives.Handle, tools: NodeTools | None) -> None:
         self._handle = handle
+        self._tools = tools
 
     async def finished(self) -> None:
         try:
-            await self._handle.result()
-        except ninelives.InstanceFailed:
-            return
+            state, result = "Completed", await self._handle.result()
+        except ninelives.InstanceFailed as failure:
+            state, result = failure.state, failure.error
+        if self._tools is not None:
+            told = {"state": state, "result": orjson.dumps(result).decode()}
+            self._tools.recorder.event("ended", instance_id=str(self._handle.instance_id), **told)
 
 
 class _Starter:
     """Starts through a client, or through a node, which then runs what it started."""
 
-    def __init__(self, via: ninelives.Client | ninelives.Node, flow: ninelives.Flow) -> None:
+    def __init__(
+        self, via: ninelives.Client | ninelives.Node, flow: ninelives.Flow, tools: NodeTools | None = None
+    ) -> None:
         self._via = via
         self._flow = flow
+        self._tools = tools
 
     async def start(self, index: int, instance_id: UUID) -> Running:
-        return _Handle(await self._via.start(self._flow, {"index": index}, instance_id=instance_id))
+        return _Handle(await self._via.start(self._flow, {"index": index}, instance_id=instance_id), self._tools)
 
 
 class _Operator:
@@ -290,7 +298,7 @@ class ReferenceEngine:
             order.store.dsn, flows=[flow], settings=settings, schema=order.store.schema, name=order.process
         ) as node:
             tools.recorder.event("node.opened", session_id=getattr(node, "session_id", None))
-            await tools.serve_starts(_Starter(node, flow), self.is_refusal)
+            await tools.serve_starts(_Starter(node, flow, tools), self.is_refusal)
             await tools.stopping.wait()
             await node.drain()
 
