@@ -7,7 +7,7 @@ from __future__ import annotations
 import json as json_module
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import orjson
 from ninelives_rig.checkers import CHECKERS, Checker
 from ninelives_rig.checkers.facts import Facts
 from ninelives_rig.checkers.metrics import measure, no_measures
-from ninelives_rig.evidence.bundle import Arm, Bundle, BundleUnreadable, load
+from ninelives_rig.evidence.bundle import Arm, Bundle, load
 from ninelives_rig.evidence.seal import SealReport
+from ninelives_rig.evidence.spec import RUN_KEYS, BundleUnreadable
 from ninelives_rig.verdict import ArmVerdict, Finding, Status, Verdict
 
 VERDICT_NAME = "verdict.json"
@@ -29,6 +30,8 @@ BUNDLE_FINDINGS = (
     "manifest.incomplete",
     "manifest.aborted",
     "manifest.broken",
+    "manifest.other_run",
+    "manifest.contradicted",
     "seal.none",
     "seal.broken",
 )
@@ -70,7 +73,7 @@ def assess(bundle_path: Path, *, checkers: Sequence[Checker] = CHECKERS) -> Verd
         arms=tuple(
             _judge_arm(loaded[name], checkers) if name in loaded else _broken_arm(name, bundle.broken) for name in names
         ),
-        findings=tuple(_bundle_findings(bundle)),
+        findings=tuple(bundle_findings(bundle)),
     )
 
 
@@ -124,7 +127,8 @@ def _raised(name: str, error: Exception, arm: str) -> Finding:
     return Finding(f"{name}.raised", Status.INCONCLUSIVE, 1, sentence, (line,), arm)
 
 
-def _bundle_findings(bundle: Bundle) -> list[Finding]:
+def bundle_findings(bundle: Bundle) -> list[Finding]:
+    """Judge what belongs to no single arm: the seal, the manifest, and whether arms are of this run."""
     findings = _seal_findings(bundle.seal)
     manifest = bundle.manifest
     absent = [key for key in MANIFEST_KEYS if key not in manifest]
@@ -136,9 +140,53 @@ def _bundle_findings(bundle: Bundle) -> list[Finding]:
         if manifest.get(mark):
             sentence = f"The run did not come to its end ({mark}: {manifest[mark]}); run the campaign again."
             findings.append(Finding(f"manifest.{mark}", status, 1, sentence))
+    if not any(manifest.get(mark) for mark in ("aborted", "broken")):
+        findings += _identity_findings(bundle)
     if not manifest["arms"]:
         findings.append(Finding("bundle.no_arms", Status.INCONCLUSIVE, 1, "The manifest names no arm."))
     return findings
+
+
+def _identity_findings(bundle: Bundle) -> list[Finding]:
+    """Compare the manifest with what each arm repeats of it, and with itself."""
+    manifest, findings = bundle.manifest, []
+    lines = []
+    for arm in bundle.arms:
+        said = arm.spec.run or {}
+        lines += [
+            f"arm {arm.spec.name}: {key} is {said.get(key)!r}, not {manifest.get(key)!r}"
+            for key in RUN_KEYS
+            if said.get(key) != manifest.get(key) or type(said.get(key)) is not type(manifest.get(key))
+        ]
+    if lines:
+        sentence = f"{len(lines)} fields of the manifest are not as an arm has them. First: {lines[0]}."
+        findings.append(
+            Finding("manifest.other_run", Status.INCONCLUSIVE, len(lines), sentence, tuple(lines[:LINES_MAX]))
+        )
+    lines = list(_contradictions(bundle))
+    if lines:
+        sentence = f"The manifest contradicts itself or its first arm. First: {lines[0]}."
+        findings.append(
+            Finding("manifest.contradicted", Status.INCONCLUSIVE, len(lines), sentence, tuple(lines[:LINES_MAX]))
+        )
+    return findings
+
+
+def _contradictions(bundle: Bundle) -> Iterator[str]:
+    """The settings name the server's twice, and the first arm's measures once more."""
+    settings = bundle.manifest.get("settings")
+    settings = settings if isinstance(settings, dict) else {}
+    durability = settings.get("durability")
+    durability = durability if isinstance(durability, dict) else {}
+    others: list[tuple[str, object]] = list(durability.items())
+    first = next((arm.spec for arm in bundle.arms if [arm.spec.name] == bundle.manifest["arms"][:1]), None)
+    if first is not None:
+        others += [*first.settings.items(), ("service_s", first.service_s)]
+    for name, value in others:
+        if name in settings and settings[name] != value:
+            yield f"{name} is {settings[name]!r} and {value!r}"
+    if durability.get("fsync") == "off" and not durability.get("weak"):
+        yield "fsync is off, and nothing is said to be weak"
 
 
 def _seal_findings(seal: SealReport) -> list[Finding]:

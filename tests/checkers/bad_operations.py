@@ -26,6 +26,7 @@ def wait_that_ended_by_itself(story: Story) -> None:
 def went_on_in_spite_of_the_pause(story: Story) -> None:
     pause, resume = events(story, "pause.ok", 0)[0], events(story, "resume.invoke", 0)[0]
     claim = events(story, "claimed", 1)[-1]
+    events(story, "pause.invoke", 0)[0].update(instance_id=identity(1))
     pause.update(instance_id=identity(1), t=claim["t"])
     resume.update(instance_id=identity(1), t=story.now())
 
@@ -53,4 +54,4 @@ def fault_that_never_happened(story: Story) -> None:
 @told("fencing.zombie_went_on acknowledged.effect_before_commit", FAIL, buried)
 def buried_node_that_went_on_after_one_refusal(story: Story) -> None:
     late = next(line for line in story.witness if line["step_id"] == 2 and line["token"] == 1)
-    late["step_id"] = 3
+    late.update(step_id=3, key=f"{identity(0)}//3")

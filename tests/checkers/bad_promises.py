@@ -35,29 +35,30 @@ def stranded_instance(story: Story) -> None:
 @told("never_opened.no_row", FAIL)
 def start_that_left_nothing(story: Story) -> None:
     one = register_one_more(story)
-    story.event("worker-2", "start.invoke", instance_id=one)
-    story.event("worker-2", "start.info", instance_id=one)
+    story.event("worker-1.2", "start.invoke", instance_id=one)
+    story.event("worker-1.2", "start.info", instance_id=one)
 
 
 @told("never_opened.no_row durable_start.no_row", FAIL)
 def acknowledged_start_that_is_gone(story: Story) -> None:
     one = register_one_more(story)
-    story.event("worker-2", "start.ok", instance_id=one)
+    story.event("worker-1.2", "start.invoke", instance_id=one)
+    story.event("worker-1.2", "start.ok", instance_id=one)
 
 
-@told("orphan_effects.no_row", FAIL)
+@told("tokens.unheld orphan_effects.no_row", FAIL)
 def effect_of_nobody(story: Story) -> None:
-    story.apply("worker-2", 0, 1)
-    story.witness[-1]["instance_id"] = identity(77)
+    story.apply("worker-1.2", 0, 1)
+    story.witness[-1].update(instance_id=identity(77), key=f"{identity(77)}//1")
 
 
 # acknowledged
 
 
-@told("lost.unfinished acknowledged.end_missing", FAIL)
+@told("tokens.unheld lost.unfinished acknowledged.end_missing", FAIL)
 def acknowledged_end_that_is_gone(story: Story) -> None:
     unfinish(story, 0)
-    story.event("worker-2", "finished", instance_id=identity(0), token=1, state="Completed")
+    story.event("worker-1.2", "finished", instance_id=identity(0), token=1, state="Completed")
 
 
 def _open_after_commit() -> Story:
@@ -142,12 +143,12 @@ def nobody_will_look_again(story: Story) -> None:
 
 @told("duplicates.against_guarantee", FAIL)
 def committed_step_done_again(story: Story) -> None:
-    story.apply("recovery-1", 3, 1)
+    story.apply("worker-1.2", 4, 1)
 
 
 @told("duplicates.against_guarantee", FAIL)
 def again_under_the_same_token(story: Story) -> None:
-    story.apply("worker-2", 0, 1)
+    story.apply("worker-1.2", 5, 2)
 
 
 @told("duplicates.against_guarantee in_doubt.no_intent", FAIL, at_most_once)
@@ -175,14 +176,14 @@ def without_tokens_by_two_that_live(story: Story) -> None:
     events(story, "process.exited")[-2]["t"] = story.now()
 
 
-@told("duplicates.between_live_workers fencing.stale_effect", FAIL)
+@told("tokens.unheld duplicates.between_live_workers fencing.stale_effect", FAIL)
 def effect_of_a_zombie(story: Story) -> None:
-    story.apply("worker-2", 2, 1, token=1)
+    story.apply("worker-1.2", 2, 1, token=1)
 
 
 @told("arithmetic.no_effect arithmetic.open", FAIL)
 def committed_step_without_its_effect(story: Story) -> None:
-    last = max(index for index, line in enumerate(story.witness) if line["process"] == "worker-2")
+    last = max(index for index, line in enumerate(story.witness) if line["process"] == "worker-1.2")
     story.witness.pop(last)
 
 
@@ -215,7 +216,7 @@ def effect_under_the_intent_of_another(story: Story) -> None:
 
 @told("in_doubt.voided_effect duplicates.against_guarantee", FAIL, at_most_once)
 def voided_effect_that_landed(story: Story) -> None:
-    story.sink.insert(1, {**story.sink[0], "instance_id": identity(1)})
+    story.sink.insert(1, {**story.sink[0], "instance_id": identity(1), "key": f"{identity(1)}//1"})
     story.spec["expect"] = {}
 
 
@@ -243,19 +244,19 @@ def row_behind_a_greater_token(story: Story) -> None:
     first["sequence"], second["sequence"] = 2, 1
 
 
-@told("fencing.stale_finish", FAIL)
+@told("tokens.unheld fencing.stale_finish", FAIL)
 def end_under_a_stale_token(story: Story) -> None:
     events(story, "finished", 3)[0]["token"] = 1
 
 
-@told("fencing.stale_finish fencing.two_ends", FAIL)
+@told("tokens.unheld fencing.stale_finish fencing.two_ends", FAIL)
 def end_by_two(story: Story) -> None:
-    story.event("worker-2", "finished", instance_id=identity(3), token=1, state="Completed")
+    story.event("worker-1.2", "finished", instance_id=identity(3), token=1, state="Completed")
 
 
-@told("tokens.not_rising", FAIL)
+@told("tokens.takeover tokens.not_rising", FAIL)
 def token_kept_on_takeover(story: Story) -> None:
-    story.event("worker-2", "claimed", instance_id=identity(0), token=1, takeover=True)
+    story.event("worker-1.2", "claimed", instance_id=identity(0), token=1, takeover=True)
 
 
 @told("tokens.lease_missing", FAIL)
@@ -273,7 +274,7 @@ def fence_not_raised_at_takeover(story: Story) -> None:
     story.row("instance", 3)["fence"] = 1
 
 
-@told("tokens.claim_unseen", UNSURE)
+@told("tokens.unheld tokens.claim_unseen", UNSURE)
 def claim_that_nobody_told(story: Story) -> None:
     story.history.remove(events(story, "claimed", 0)[0])
 
@@ -292,8 +293,8 @@ def refused_duplicate_accepted(story: Story) -> None:
 
 @told("sequences.step_twice", FAIL)
 def step_completed_by_two_attempts(story: Story) -> None:
-    story.apply("worker-2", 0, 3, attempt=2)
-    story.commit(0, 3, attempt=2)
+    story.apply("worker-1.2", 5, 3, attempt=2)
+    story.commit(5, 3, attempt=2)
 
 
 @told("sequences.counter", FAIL)
@@ -304,7 +305,7 @@ def counter_that_ran_ahead(story: Story) -> None:
 # expectations
 
 
-@told("expectations.kills", UNSURE)
+@told("declaration.kills expectations.kills", UNSURE)
 def other_kills_than_promised(story: Story) -> None:
     story.spec["expect"] = {"kills": 3}
 
@@ -314,7 +315,7 @@ def other_duplicates_than_promised(story: Story) -> None:
     story.spec["expect"] = {"kills": 2, "duplicates_documented": 3}
 
 
-@told("expectations.different expectations.kills", UNSURE)
+@told("declaration.kills expectations.different expectations.kills", UNSURE)
 def other_duplicates_and_other_kills(story: Story) -> None:
     story.spec["expect"] = {"kills": 3, "duplicates_documented": 3}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.checkers import bad_evidence, bad_operations, bad_promises
+from tests.checkers import bad_evidence, bad_operations, bad_promises, bad_records
 from tests.checkers.cases import CASES, Case
 
-__all__ = ["CASES", "Case", "bad_evidence", "bad_operations", "bad_promises"]
+__all__ = ["CASES", "Case", "bad_evidence", "bad_operations", "bad_promises", "bad_records"]

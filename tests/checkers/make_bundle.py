@@ -6,29 +6,40 @@ A ``Story`` is one arm. Its lists are plain, so that a test spoils a good story 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
+from tests.checkers.completion import complete
 
+from ninelives_rig.evidence.ids import expected_id
 from ninelives_rig.evidence.seal import seal
+from ninelives_rig.evidence.spec import RUN_KEYS
 
 Row = dict[str, Any]
 COLUMNS = {
     "instances": ("index", "instance_id", "started_by"),
-    "instance": ("instance_id", "state", "paused", "fence", "next_sequence", "input", "flow_version"),
+    "instance": (
+        *("instance_id", "state", "paused", "fence", "next_sequence", "input", "flow_version", "flow_id", "plan_id"),
+        *("snapshot_sequence", "frontier", "result", "created_at", "updated_at", "finished_at"),
+    ),
     "step": (
         *("instance_id", "scope", "step_id", "attempt", "sequence", "token", "outcome", "result"),
-        "capability_version",
+        *("capability_id", "capability_version", "duration_ms", "committed_at", "retry_at"),
     ),
-    "signal": ("instance_id", "signal_id", "name", "consumed_step_id"),
-    "session": ("session_id", "expires_at", "dead_at"),
-    "intent": ("instance_id", "scope", "step_id", "attempt", "token", "doubted_token", "outcome"),
+    "signal": ("instance_id", "signal_id", "name", "payload", "consumed_step_id"),
+    "session": ("session_id", "node_name", "opened_at", "expires_at", "dead_at"),
+    "intent": (
+        *("instance_id", "scope", "step_id", "attempt", "token", "doubted_token", "outcome"),
+        *("idempotency_key", "created_at"),
+    ),
     "lease": ("instance_id", "token", "holder"),
     "wake": ("instance_id", "seq", "seen_seq", "run_at", "holder"),
     "ledger": ("t_us", "instance_id", "scope", "step_id", "attempt", "token", "pid"),
 }
+_IDENTITY = re.compile(rb"00000000-0000-7000-8000-(\d{12})")
 BOUNDARIES = {"before-commit": "body.returned", "after-commit": "journal.committed"}
 
 
@@ -56,11 +67,12 @@ class Story:
             "name": name,
             "effect": effect,
             "position": position,
-            "steps": [{"step_id": n, "name": word} for n, word in enumerate(("one", "two", "three"), 1)],
+            "steps": [
+                {"step_id": n, "name": word, "service_s": 0.05, "kind": "step"}
+                for n, word in enumerate(("one", "two", "three"), 1)
+            ],
             "flows": flows,
             "kills_planned": 0,
-            "workers": 1,
-            "recovery_nodes": 1,
             "in_flight": 4,
             "ttl_s": 30.0,
             "capabilities": {"journal": journal, "tokens": journal, "intents": intents},
@@ -68,8 +80,6 @@ class Story:
             "converged": True,
             "converge_timeout_s": 60.0,
             "progressing": True,
-            "started_t": 1,
-            "ended_t": 2,
         }
         self.instances: list[Row] = [
             {"index": n, "instance_id": identity(n), "started_by": "coordinator"} for n in range(flows)
@@ -111,7 +121,9 @@ class Story:
         self.event(process, "node.opened", session_id=2**62 + self.pids[process])
 
     def reap(self, process: str, exitcode: int = 0) -> None:
-        """Let the coordinator reap a node."""
+        """Let the coordinator reap a node; one that ended in order closed its books first."""
+        if exitcode == 0:
+            self.event(process, "node.closed")
         self.event(
             "coordinator",
             "process.exited",
@@ -125,7 +137,7 @@ class Story:
         """Start an instance from the coordinator."""
         self.event("coordinator", "start.invoke", instance_id=identity(index))
         row = {"instance_id": identity(index), "state": "Pending", "paused": "f", "fence": 0, "next_sequence": 1}
-        self.tables["instance"].append({**row, "input": '{"text": "a, ""b""\n"}'})
+        self.tables["instance"].append({**row, "input": f'{{"index":\n{index}}}'})
         self._wakes[identity(index)] = {"instance_id": identity(index), "seq": 1, "seen_seq": 0, "run_at": "2026-01-01"}
         self.event("coordinator", "start.ok", instance_id=identity(index))
 
@@ -180,7 +192,8 @@ class Story:
         """Commit a row."""
         instance = self.tables["instance"][index]
         number = {"sequence": instance["next_sequence"], "token": instance["fence"], "outcome": outcome}
-        self.tables["step"].append({**self._place(index, step_id, attempt), **number, "result": "null"})
+        result = f'{{"step": {step_id}}}' if outcome == "Success" else '{"message": "by design"}'
+        self.tables["step"].append({**self._place(index, step_id, attempt), **number, "result": result})
         instance["next_sequence"] += 1
 
     def step(self, process: str, index: int, step_id: int) -> None:
@@ -211,23 +224,24 @@ class Story:
         instance_id = None if index is None else identity(index)
         token = 0 if index is None else self.tables["instance"][index]["fence"]
         planned = {"kill_id": kill_id, "instance_id": instance_id, "step_id": step_id, "boundary": where}
-        self.schedule.append({**planned, "position": self.position})
+        self.schedule.append({**planned, "position": self.position, "token_min": 0, "role": None})
         self.spec["kills_planned"] += 1
         pid = self.pids[process]
         who = {"t": self.now(), "process": process, "pid": pid, "start_time": 5000 + pid}
         self.receipts.append({**planned, **who, "scope": "", "attempt": 1, "token": token})
+        self.event(process, "node.struck")
         self.reap(process, -9)
 
     def close(self) -> None:
         """End every node that still lives, and leave the wakes that are left."""
         dead = {event["child"] for event in self.history if event["event"] == "process.exited"}
-        for process in self.pids.keys() - dead:
-            self.event(process, "node.closed")
+        for process in sorted(self.pids.keys() - dead):
             self.reap(process)
         self.tables["wake"] += self._wakes.values()
 
     def write(self, root: Path) -> None:
-        """Write the arm under ``root``."""
+        """Write the arm under ``root``, with everything that the story did not care to tell."""
+        complete(self)
         base = root / "arms" / self.spec["name"]
         for folder in ("receipts", "history", "witness", "tables", "logs"):
             (base / folder).mkdir(parents=True)
@@ -269,6 +283,14 @@ def write_jsonl(folder: Path, rows: Iterable[Row]) -> None:
         (folder / f"{process}.jsonl").write_bytes(b"".join(lines))
 
 
+def _name_instances(base: Path, seed: int, arm: str) -> None:
+    """Give each instance the id that a run of this seed gives it."""
+    for path in base.rglob("*.*"):
+        if path.is_file():
+            text = path.read_bytes()
+            path.write_bytes(_IDENTITY.sub(lambda found: expected_id(seed, arm, int(found[1])).encode(), text))
+
+
 def write_bundle(root: Path, *stories: Story, manifest: Mapping[str, Any] | None = None) -> Path:
     """Write and seal a bundle of these arms."""
     root.mkdir(parents=True, exist_ok=True)
@@ -287,6 +309,8 @@ def write_bundle(root: Path, *stories: Story, manifest: Mapping[str, Any] | None
     }
     (root / "manifest.json").write_bytes(orjson.dumps(content))
     for story in stories:
+        story.spec.setdefault("run", {key: content[key] for key in RUN_KEYS})
         story.write(root)
+        _name_instances(root / "arms" / story.spec["name"], content["seed"], story.spec["name"])
     seal(root)
     return root

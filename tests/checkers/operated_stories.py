@@ -55,10 +55,12 @@ def buried() -> Story:
         row["flow_version"] = "1.0.0"
     for row in story.tables["step"]:
         row["capability_version"] = "1.0.0"
-    expires_at = "2026-01-01 00:00:29.5+00"
-    story.tables["session"] += [
-        {"session_id": 7, "expires_at": expires_at, "dead_at": "2026-01-01 00:00:01.25+00"},
-        {"session_id": 8, "expires_at": "2026-01-01 00:00:31+00", "dead_at": None},
-    ]
+    names = {row["process"]: row["session_id"] for row in story.history if row["event"] == "node.opened"}
+    for name, expires_at, dead_at in (
+        ("worker-1", "2026-01-01 00:00:30.5+00", "2026-01-01 00:00:01.25+00"),
+        ("recovery-1", "2026-01-01 00:00:31+00", None),
+    ):
+        row = {"session_id": names[name], "node_name": name, "opened_at": "2026-01-01 00:00:00.5+00"}
+        story.tables["session"].append({**row, "expires_at": expires_at, "dead_at": dead_at})
     story.close()
     return story

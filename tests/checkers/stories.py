@@ -25,7 +25,7 @@ def idempotent() -> Story:
     story.step("worker-1", 3, 1)
     story.apply("worker-1", 2, 1)
     story.kill("worker-1", 2, 1)
-    story.node("worker-2", "worker")
+    story.node("worker-1.2", "worker")
     story.claim("recovery-1", 2)
     story.claim("recovery-1", 3)
     story.run("recovery-1", 2)
@@ -34,13 +34,13 @@ def idempotent() -> Story:
     story.step("recovery-1", 4, 1)
     story.apply("recovery-1", 4, 2)
     story.kill("recovery-1", 4, 2)
-    story.claim("worker-2", 4)
-    story.run("worker-2", 4, first=2)
-    story.claim("worker-2", 5)
+    story.claim("worker-1.2", 4)
+    story.run("worker-1.2", 4, first=2)
+    story.claim("worker-1.2", 5)
     story.commit(5, 1, outcome="Failure")
-    story.apply("worker-2", 5, 1, attempt=2)
+    story.apply("worker-1.2", 5, 1, attempt=2)
     story.commit(5, 1, attempt=2)
-    story.run("worker-2", 5, first=2)
+    story.run("worker-1.2", 5, first=2)
     story.close()
     return story
 
@@ -115,6 +115,7 @@ def without_journal() -> Story:
 def frozen() -> Story:
     """Three flows: a worker is stopped with 0 and 1, thawed, applies one step late and tells of its claim of 1 late."""
     story = Story("frozen", flows=3)
+    story.spec["disturbances"] = {"freeze": 1}
     open_story(story)
     for index in (0, 1):
         story.claim("worker-1", index)

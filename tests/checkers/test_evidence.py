@@ -7,11 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.checkers.make_bundle import write_bundle
 from tests.checkers.stories import idempotent
 
+from ninelives_rig.evidence.ids import expected_id
 from ninelives_rig.evidence.seal import seal, verify
 from ninelives_rig.evidence.tables import flag, number, read_csv, read_jsonl, text
+from ninelives_rig.schedule import SEED_MAX, instance_id
 
 COLUMNS = (number("n"), text("word"), text("scope", required=False, blank=True), number("maybe", required=False))
 
@@ -48,6 +52,8 @@ def test_last_line_may_be_cut(tmp_path: Path) -> None:
         (b'{"n":NaN,"word":"a"}\n', "is not JSON"),
         (b"[1]\n", "not a JSON object"),
         (b'{"n":1.5,"word":"a"}\n', "n is 1.5, not an integer"),
+        (b'{"n":-1,"word":"a"}\n', "n is -1, not an integer"),
+        (b'{"n":1e999,"word":"a"}\n', "is not JSON"),
         (b'{"n":true,"word":"a"}\n', "n is True, not an integer"),
         (b'{"n":18446744073709551615,"word":"a"}\n', "not an integer"),
         (b'{"word":"a"}\n', "n is missing"),
@@ -121,3 +127,8 @@ def test_judging_needs_neither_a_driver_nor_the_runtime() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+@given(st.integers(0, SEED_MAX), st.text(max_size=20), st.integers(0, 2**24 - 1))
+def test_the_judge_knows_the_ids_that_a_run_gives(seed: int, arm: str, index: int) -> None:
+    assert expected_id(seed, arm, index) == str(instance_id(seed, arm, index))

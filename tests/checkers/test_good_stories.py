@@ -90,7 +90,7 @@ def test_each_effect_counts_its_own_way(
 
 def test_what_an_engine_does_not_have_is_not_applicable(tmp_path: Path) -> None:
     (arm,) = judge(write_bundle(tmp_path / "bundle", without_journal())).arms
-    without = {"fencing", "tokens", "sequences", "in_doubt", "expectations"}
+    without = {"results", "fencing", "tokens", "sequences", "in_doubt", "expectations"}
     not_asked_for = {"signals", "paused", "versions", "sessions", "disturbances"}
     assert set(arm.metrics["not_applicable"]) == without | not_asked_for
     assert not any(finding.checker == "fencing" for finding in arm.findings)

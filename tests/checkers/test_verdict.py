@@ -15,6 +15,7 @@ from tests.checkers.stories import after_commit, idempotent
 
 from ninelives_rig.checkers import CHECKERS, Checker
 from ninelives_rig.checkers.facts import Facts
+from ninelives_rig.evidence.ids import expected_id
 from ninelives_rig.evidence.seal import seal
 from ninelives_rig.judge import check_command, judge
 from ninelives_rig.verdict import ArmVerdict, Finding, Status, Verdict, merge
@@ -79,6 +80,7 @@ def _slowly() -> Story:
     """The good story, with 999 seconds between the last kill and everything behind it."""
     story = idempotent()
     last = max(receipt["t"] for receipt in story.receipts)
+    story.t += 999_000_000_000
     for row in (*story.history, *story.witness):
         row["t"] += 999_000_000_000 * (row["t"] > last)
     return story
@@ -113,7 +115,7 @@ def test_findings_show_their_evidence(tmp_path: Path) -> None:
     verdict = judge(write_bundle(tmp_path / "bundle", again.tell()))
     (finding,) = (one for one in verdict.all_findings if one.status is FAIL)
     assert finding.count == 1
-    for words in ("instance_id=00000000-0000-7000-8000-000000000003", "step_id=1", "token=2"):
+    for words in (f"instance_id={expected_id(7, 'before-commit', 4)}", "step_id=1", "token=2"):
         assert words in finding.sentence
         assert words in finding.lines[0]
 

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from ninelives_rig.checkers import assumptions, effects, expectations, holders, journal, operations, outcome
+from ninelives_rig.checkers import (
+    assumptions,
+    declaration,
+    effects,
+    expectations,
+    holders,
+    journal,
+    operations,
+    outcome,
+    records,
+    results,
+    tables,
+)
 from ninelives_rig.checkers.base import Checker
 
 CHECKERS: tuple[Checker, ...] = (
     *assumptions.CHECKERS,
+    *records.CHECKERS,
+    *declaration.CHECKERS,
+    *tables.CHECKERS,
     *outcome.CHECKERS,
+    *results.CHECKERS,
     *effects.CHECKERS,
     *journal.CHECKERS,
     *holders.CHECKERS,

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from ninelives_rig.evidence.bundle import ArmSpec
+from ninelives_rig.evidence.spec import ArmSpec
 
 STEP = ["instance_id", "scope", "step_id"]
 ATTEMPT = [*STEP, "attempt"]

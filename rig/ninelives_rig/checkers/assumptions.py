@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import pandas as pd
 
 from ninelives_rig.checkers.base import Checker, Problems
-from ninelives_rig.checkers.facts import SIGKILL, Facts
+from ninelives_rig.checkers.facts import SIGKILL, Facts, Kill
 from ninelives_rig.checkers.recovery import recovery_of
 from ninelives_rig.verdict import Finding, Status
 
 UNSURE = Status.INCONCLUSIVE
+# Where the body had returned, so that its effect had happened.
+_RETURNED = ("body.returned", "workload.returned")
 
 
 def check_evidence(facts: Facts) -> list[Finding]:
@@ -90,6 +92,7 @@ def check_kills(facts: Facts) -> list[Finding]:
     columns = ["kill_id", "instance_id", "step_id", "boundary"]
     problems.add_rows("no_receipt", UNSURE, "{n} scheduled kills have no receipt.", missing, columns)
     problems.add("misdirected", UNSURE, "{n} receipts are not of the scheduled kill.", _misdirected(facts))
+    problems.add("unplaced", UNSURE, "{n} receipts are of a place where their process was not.", _unplaced(facts))
     unproved = [
         f"kill_id={kill.kill_id} pid={kill.pid} exit={facts.exits.get((kill.pid, kill.start_time))}"
         for kill in kills
@@ -114,22 +117,41 @@ def _misdirected(facts: Facts) -> list[str]:
     return [
         f"kill_id={kill.kill_id} at {kill.boundary} of {kill.instance_id}, {reason}"
         for kill in facts.kills
-        for reason in _differences(kill.instance_id, kill.step_id, kill.boundary, schedule.get(kill.kill_id))
+        for reason in _differences(kill, schedule.get(kill.kill_id))
     ]
 
 
-def _differences(
-    instance_id: str | None, step_id: int, boundary: str, planned: dict[object, object] | None
-) -> Iterator[str]:
+def _unplaced(facts: Facts) -> Iterator[str]:
+    """Name receipts of a token that their process never claimed, or of a body that returned without an effect.
+
+    A start is told behind its boundary, so that a process that dies there was not seen to hold anything.
+    """
+    columns = ["instance_id", "scope", "step_id", "attempt", "token", "pid"]
+    effects = set(facts.effects[columns].itertuples(index=False, name=None))
+    for kill in facts.kills:
+        line = f"kill_id={kill.kill_id} at {kill.boundary} of {kill.instance_id}"
+        held = (kill.instance_id, kill.token, kill.pid) in facts.holds
+        if facts.spec.tokens and kill.instance_id and not held and kill.boundary != "start.committed":
+            yield f"{line}: token {kill.token} was not claimed by pid {kill.pid}"
+        place = (kill.instance_id, kill.scope, kill.step_id, kill.attempt, kill.token, kill.pid)
+        if kill.boundary in _RETURNED and facts.spec.effect != "transactional" and place not in effects:
+            yield f"{line}: attempt {kill.attempt} of step {kill.step_id} had no effect"
+
+
+def _differences(kill: Kill, planned: dict[object, object] | None) -> Iterator[str]:
     if planned is None:
         yield "which was not scheduled"
         return
-    if planned["boundary"] != boundary:
+    if planned["boundary"] != kill.boundary:
         yield f"scheduled at {planned['boundary']}"
-    if isinstance(planned["instance_id"], str) and planned["instance_id"] != instance_id:
+    if isinstance(planned["instance_id"], str) and planned["instance_id"] != kill.instance_id:
         yield f"scheduled for {planned['instance_id']}"
-    if isinstance(planned["step_id"], int) and planned["step_id"] not in (0, step_id):
-        yield f"scheduled at step {planned['step_id']}, not {step_id}"
+    if isinstance(planned["step_id"], int) and planned["step_id"] not in (0, kill.step_id):
+        yield f"scheduled at step {planned['step_id']}, not {kill.step_id}"
+    if isinstance(planned["role"], str) and planned["role"] != kill.role:
+        yield f"scheduled for a node of the role {planned['role']}"
+    if isinstance(planned["token_min"], int) and planned["token_min"] > kill.token:
+        yield f"scheduled for token {planned['token_min']} or more, not {kill.token}"
 
 
 def check_processes(facts: Facts) -> list[Finding]:
@@ -177,6 +199,7 @@ CHECKERS = (
             "underscheduled",
             "no_receipt",
             "misdirected",
+            "unplaced",
             "no_exit",
             "shared_death",
             "no_receipt_for_exit",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ninelives_rig.checkers.facts import Facts, show_all
-from ninelives_rig.evidence.bundle import ArmSpec
+from ninelives_rig.evidence.spec import ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
 LINES_MAX = 5

@@ -8,7 +8,7 @@ from ninelives_rig.checkers.accounting import DUPLICATES, OTHERS
 from ninelives_rig.checkers.base import Checker, Problems
 from ninelives_rig.checkers.facts import ATTEMPT_KEY, STEP_KEY, Facts
 from ninelives_rig.checkers.metrics import count_steps_completed
-from ninelives_rig.evidence.bundle import ArmSpec
+from ninelives_rig.evidence.spec import ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
 _SHOWN = [*ATTEMPT_KEY, "token", "pid"]
@@ -55,6 +55,20 @@ def check_arithmetic(facts: Facts) -> list[Finding]:
         skipped,
         from_absence=True,
     )
+    if facts.spec.journal:
+        settled = {tuple(key) for name in ("step", "intent") if name in facts.arm.tables
+                   for key in facts.arm.tables[name][ATTEMPT_KEY].itertuples(index=False, name=None)}  # fmt: skip
+        later = facts.effects[facts.effects["attempt"] > 1]
+        keys = zip(*(later[name] for name in STEP_KEY), later["attempt"] - 1, strict=True)
+        skipping = later[[key not in settled for key in keys]]
+        problems.add_rows(
+            "attempt_skipped",
+            Status.FAIL,
+            "{n} effects are of an attempt whose predecessor is not recorded.",
+            skipping,
+            _SHOWN,
+            from_absence=True,
+        )
     classes = table["class"].value_counts()
     others = {name: int(classes.get(name, 0)) for name in (*OTHERS, *DUPLICATES)}
     steps, effects = count_steps_completed(facts), len(table)
@@ -105,6 +119,12 @@ def check_in_doubt(facts: Facts) -> list[Finding]:
     bare = bare[bare["_merge"] == "left_only"]
     columns = [*ATTEMPT_KEY, "token", "outcome"]
     problems.add_rows("no_row", Status.FAIL, "{n} settled intents have no row.", bare, columns, from_absence=True)
+    doubted = intent[intent["doubted_token"].notna()]
+    claimed = set(zip(facts.claims["instance_id"], facts.claims["token"], strict=True))
+    keys = zip(doubted["instance_id"], doubted["doubted_token"], strict=True)
+    stray = doubted[[key not in claimed for key in keys]]
+    sentence = "{n} doubts are of a holder that nobody saw."
+    problems.add_rows("doubted_by_nobody", Status.INCONCLUSIVE, sentence, stray, [*ATTEMPT_KEY, "doubted_token"])
     status = Status.INCONCLUSIVE if facts.still_progressing else Status.FAIL
     still_open = intent[intent["outcome"].isna()]
     problems.add_rows("open", status, "{n} intents were left without an outcome.", still_open, columns)
@@ -125,13 +145,13 @@ CHECKERS = (
     Checker(
         "arithmetic",
         "Completed steps and classified duplicates add up to the effects.",
-        ("no_effect", "step_missing", "open"),
+        ("no_effect", "step_missing", "attempt_skipped", "open"),
         check_arithmetic,
     ),
     Checker(
         "in_doubt",
         "Every effect had its intent first, and every doubt was settled.",
-        ("no_intent", "voided_effect", "no_row", "open"),
+        ("no_intent", "voided_effect", "no_row", "doubted_by_nobody", "open"),
         check_in_doubt,
         _has_intents,
     ),

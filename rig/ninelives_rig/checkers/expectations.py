@@ -7,7 +7,7 @@ from typing import Any
 from ninelives_rig.checkers.base import Checker, Problems
 from ninelives_rig.checkers.facts import Facts
 from ninelives_rig.checkers.metrics import measure
-from ninelives_rig.evidence.bundle import ArmSpec
+from ninelives_rig.evidence.spec import ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
 _DUPLICATES = {

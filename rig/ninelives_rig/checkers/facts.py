@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from ninelives_rig.checkers.accounting import classify
-from ninelives_rig.evidence.bundle import Arm, ArmSpec
+from ninelives_rig.evidence.bundle import Arm
+from ninelives_rig.evidence.spec import ArmSpec
 
 TERMINAL = frozenset({"Completed", "Failed", "TimedOut", "CompensationFailed", "Terminated"})
 SIGKILL = -9
@@ -52,7 +53,7 @@ class Facts:
         """Every effect, in the order of time: ``t`` in ns, pid, step key, attempt, token (0 without
         tokens).
         """
-        if "ledger" in self.arm.tables:
+        if self.spec.effect == "transactional" and "ledger" in self.arm.tables:
             effects = self.arm.tables["ledger"].assign(t=lambda rows: rows["t_us"] * 1000)
         else:
             witness = self.arm.witness
@@ -122,6 +123,11 @@ class Facts:
     def finishes(self) -> pd.DataFrame:
         """Ends that a node saw acknowledged, in the order of time."""
         return _tokened(self.events("finished")).sort_values("t", kind="stable", ignore_index=True)
+
+    @cached_property
+    def holds(self) -> frozenset[tuple[str, int, int]]:
+        """Which process was seen to claim which instance under which token: ``(instance_id, token, pid)``."""
+        return frozenset(zip(self.claims["instance_id"], self.claims["token"], self.claims["pid"], strict=True))
 
     @cached_property
     def issues(self) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ninelives_rig.checkers.base import Checker, Problems
 from ninelives_rig.checkers.facts import ATTEMPT_KEY, Facts
-from ninelives_rig.evidence.bundle import ArmSpec
+from ninelives_rig.evidence.spec import ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
 
@@ -26,12 +26,15 @@ def check_sessions(facts: Facts) -> list[Finding]:
     problems = Problems("sessions")
     session = facts.arm.tables["session"]
     dead = session[session["dead_at"].notna()]
-    expires_at = pd.to_datetime(dead["expires_at"], format="ISO8601", utc=True)
-    dead_at = pd.to_datetime(dead["dead_at"], format="ISO8601", utc=True)
+    expires_at = pd.to_datetime(dead["expires_at"], format="ISO8601", utc=True, errors="coerce")
+    dead_at = pd.to_datetime(dead["dead_at"], format="ISO8601", utc=True, errors="coerce")
     ttl = pd.Timedelta(seconds=float(facts.spec.settings.get("ttl_s") or 0))
     revived = dead[expires_at > dead_at + ttl]
     columns = ["session_id", "dead_at", "expires_at"]
     problems.add_rows("revived", Status.FAIL, "{n} dead sessions were renewed.", revived, columns)
+    buried = set(facts.events("process.buried")["child"])
+    living = [f"process={child}" for child in sorted(buried - set(dead["node_name"]))]
+    problems.add("undead", Status.INCONCLUSIVE, "{n} processes were buried, and no session of theirs is dead.", living)
     return problems.found
 
 
@@ -68,6 +71,6 @@ CHECKERS = (
         check_versions,
         _has_versions,
     ),
-    Checker("sessions", "No session lived on after its death.", ("revived",), check_sessions, _has_sessions),
+    Checker("sessions", "No session lived on after its death.", ("revived", "undead"), check_sessions, _has_sessions),
     Checker("disturbances", "Every planned fault happened.", ("missing",), check_disturbances, _has_faults),
 )

@@ -7,7 +7,7 @@ import pandas as pd
 from ninelives_rig.checkers.base import Checker, Problems
 from ninelives_rig.checkers.facts import ATTEMPT_KEY, STEP_KEY, Facts
 from ninelives_rig.checkers.outcome import step_in_front
-from ninelives_rig.evidence.bundle import ArmSpec
+from ninelives_rig.evidence.spec import ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
 _ROW = [*ATTEMPT_KEY, "sequence", "token"]
@@ -119,6 +119,18 @@ def _check_claims_seen(facts: Facts, problems: Problems) -> None:
     joined = rows.merge(claimed, on=["instance_id", "token"], how="left", indicator=True)
     unseen = joined[joined["_merge"] == "left_only"]
     problems.add_rows("claim_unseen", Status.INCONCLUSIVE, "{n} rows have a token that nobody claimed.", unseen, _ROW)
+    effects, ends = facts.effects, facts.finishes.dropna(subset=["instance_id"])
+    lines = [
+        f"instance_id={key[0]} token={key[1]} pid={key[2]} {what}"
+        for what, frame in (("effect", effects), ("end", ends))
+        for key in zip(frame["instance_id"], frame["token"], frame["pid"], strict=True)
+        if key not in facts.holds
+    ]
+    problems.add("unheld", Status.INCONCLUSIVE, "{n} effects or ends are of nodes that never held the instance.", lines)
+    claims = facts.claims
+    odd = claims[claims["takeover"].notna() & (claims["takeover"] != (claims["token"] > 1))]
+    columns = ["instance_id", "token", "takeover"]
+    problems.add_rows("takeover", Status.INCONCLUSIVE, "{n} claims say wrongly who held before.", odd, columns)
 
 
 def check_sequences(facts: Facts) -> list[Finding]:
@@ -167,7 +179,7 @@ CHECKERS = (
     Checker(
         "tokens",
         "Tokens rose with every claim, and lease and fence agree.",
-        ("not_rising", "lease_missing", "lease_behind", "fence_differs", "claim_unseen"),
+        ("not_rising", "lease_missing", "lease_behind", "fence_differs", "claim_unseen", "unheld", "takeover"),
         check_tokens,
         _has_tokens,
     ),

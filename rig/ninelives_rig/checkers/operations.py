@@ -6,7 +6,7 @@ import pandas as pd
 
 from ninelives_rig.checkers.base import Checker, Problems
 from ninelives_rig.checkers.facts import ATTEMPT_KEY, Facts
-from ninelives_rig.evidence.bundle import ArmSpec
+from ninelives_rig.evidence.spec import ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
 _SIGNAL = ["instance_id", "signal_id"]

@@ -178,7 +178,8 @@ def _check_states(facts: Facts, problems: Problems) -> None:
     states = sorted(facts.states.items())
     wrong = [f"instance_id={one} state={state}" for one, state in states if state in TERMINAL - expected]
     problems.add("unexpected", Status.FAIL, "{n} instances ended in a state that nobody asked for.", wrong)
-    told = facts.finishes.dropna(subset=["instance_id", "state"])
+    # The end as a node saw it acknowledged, where the engine tells how, and as its client was told.
+    told = facts.events("finished", "ended").dropna(subset=["instance_id", "state"])
     told = told.assign(table=told["instance_id"].map(lambda one: facts.states.get(one)))
     other = told[told["table"].isin(TERMINAL) & (told["table"] != told["state"])]
     columns = ["instance_id", "state", "table"]

@@ -18,14 +18,16 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Column:
-    """A column that judging needs. ``kind`` is ``text``, ``int`` or ``bool``; an optional cell may be
-    null.
+    """A column that judging needs. ``kind`` is ``text``, ``int`` or ``bool``; an optional cell may be null.
+
+    No number of the evidence is below ``least``: times, counts and tokens are never negative.
     """
 
     name: str
     kind: str = "text"
     required: bool = True
     blank: bool = False
+    least: int = 0
 
 
 def text(name: str, *, required: bool = True, blank: bool = False) -> Column:
@@ -33,9 +35,9 @@ def text(name: str, *, required: bool = True, blank: bool = False) -> Column:
     return Column(name, "text", required, blank)
 
 
-def number(name: str, *, required: bool = True) -> Column:
+def number(name: str, *, required: bool = True, least: int = 0) -> Column:
     """Declare an integer column."""
-    return Column(name, "int", required)
+    return Column(name, "int", required, least=least)
 
 
 def flag(name: str, *, required: bool = True) -> Column:
@@ -80,10 +82,7 @@ def csv_cell(kind: str, value: str) -> Any:
         if value not in _BOOLEANS:
             raise ValueError("not a boolean")
         return _BOOLEANS[value]
-    parsed = int(value)
-    if not -_INT64 < parsed < _INT64:
-        raise ValueError("beyond 64 bits")
-    return parsed
+    return int(value)
 
 
 def _series(column: Column, values: list[Any]) -> pd.Series[Any]:
@@ -120,15 +119,14 @@ def _parse(column: Column, raw: Sequence[Any], cell: Callable[[str, Any], Any], 
                 reasons.setdefault(at, f"{column.name} is missing, null or empty")
             values.append("" if column.blank else None)
             continue
-        fits: bool = type(value) is wanted
-        if fits and (kind != "int" or -_INT64 < value < _INT64):
-            values.append(value)
-        else:
-            try:
-                values.append(cell(kind, value))
-            except ValueError:
-                reasons.setdefault(at, f"{column.name} is {value!r}, not {_ARTICLES[kind]}")
-                values.append(None)
+        try:
+            found: Any = value if type(value) is wanted else cell(kind, value)
+            if kind == "int" and not column.least <= found < _INT64:
+                raise ValueError("out of range")
+            values.append(found)
+        except ValueError:
+            reasons.setdefault(at, f"{column.name} is {value!r}, not {_ARTICLES[kind]}")
+            values.append(None)
     return values
 
 
@@ -184,8 +182,10 @@ def read_csv(path: Path, shown: str, columns: Sequence[Column]) -> Reading:
     return reading
 
 
-def read_jsonl(files: Sequence[tuple[Path, str]], columns: Sequence[Column]) -> Reading:
+def read_jsonl(files: Sequence[tuple[Path, str]], columns: Sequence[Column], *, owned: bool = False) -> Reading:
     """Read and join JSON-lines files given as (path, name shown in damage).
+
+    An ``owned`` file is of the process whose name it has, and no line in it is of another.
 
     A last line without its newline that does not parse was cut short by a kill: it is counted in ``tails``.
     Anything else that does not parse is damage.
@@ -212,7 +212,9 @@ def read_jsonl(files: Sequence[tuple[Path, str]], columns: Sequence[Column]) -> 
                 else:
                     damage.append(Damage(shown, line, f"is not JSON: {error}"))
                 continue
-            if isinstance(record, dict):
+            if owned and isinstance(record, dict) and record.get("process") != path.stem:
+                damage.append(Damage(shown, line, f"is of the process {record.get('process')!r}"))
+            elif isinstance(record, dict):
                 places.append((shown, line))
                 records.append(record)
             else:

@@ -17,6 +17,8 @@ import orjson
 import psycopg
 from psycopg.sql import SQL, Composed
 
+from ninelives_rig.evidence.spec import RUN_KEYS
+
 _OURS = ("verdict.json", "report.md", "plots", "digests.json", "arms", "manifest.json")
 _ARM_FOLDERS = ("receipts", "history", "witness", "tables", "logs")
 
@@ -55,7 +57,7 @@ class BundleWriter:
 
     def arm(self, name: str) -> ArmFolder:
         """Make the folder of an arm."""
-        return ArmFolder(self.root / "arms" / name)
+        return ArmFolder(self.root / "arms" / name, _identity(self.root / "manifest.json"))
 
     def manifest(self, manifest: Mapping[str, object]) -> None:
         """Write or replace the manifest."""
@@ -90,11 +92,21 @@ def _is_bundle(manifest: Path) -> bool:
     return isinstance(content, dict) and {"schema", "campaign", "engine", "seed", "arms"} <= content.keys()
 
 
-class ArmFolder:
-    """The folder of one arm."""
+def _identity(manifest: Path) -> dict[str, object] | None:
+    """Return which run a bundle is of, as its manifest says before anything has happened."""
+    try:
+        content = orjson.loads(manifest.read_bytes())
+    except FileNotFoundError:
+        return None
+    return {key: content.get(key) for key in RUN_KEYS}
 
-    def __init__(self, root: Path) -> None:
+
+class ArmFolder:
+    """The folder of one arm. ``run`` says which run it belongs to."""
+
+    def __init__(self, root: Path, run: Mapping[str, object] | None = None) -> None:
         self.root = root
+        self._run = run
         for name in _ARM_FOLDERS:
             (root / name).mkdir(parents=True, exist_ok=True)
 
@@ -114,8 +126,13 @@ class ArmFolder:
         return self.root / "logs"
 
     def describe(self, arm: Mapping[str, object]) -> None:
-        """Write or replace ``arm.json``."""
-        write_json(self.root / "arm.json", arm)
+        """Write or replace ``arm.json``, with the run that it is of and how much the coordinator has told so far.
+
+        The coordinator has no other closing line: at the last call everything that it tells has happened.
+        """
+        told = self.history / "coordinator.jsonl"
+        lines = told.read_bytes().count(b"\n") if told.exists() else 0
+        write_json(self.root / "arm.json", {**arm, "coordinator_events": lines, "run": self._run})
 
     def instances(self, rows: Iterable[Sequence[object]]) -> None:
         """Write the registered instances, before any node exists."""

@@ -1,0 +1,172 @@
+"""What ``arm.json`` declares of an arm, checked field by field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+EFFECTS = ("idempotent", "at_most_once", "transactional")
+RUN_KEYS = ("campaign", "engine", "seed", "commit", "dirty", "started_at", "arms")
+"""What every arm repeats of its manifest, so that neither can be exchanged or shortened alone."""
+
+
+class BundleUnreadable(Exception):
+    """The bundle, or one arm of it, is not there or not what it says; the text names the file and what to
+    do.
+    """
+
+
+@dataclass(frozen=True)
+class ArmSpec:
+    """What ``arm.json`` declares. ``tokens`` and ``intents`` count only for an engine with a journal or tokens.
+
+    ``waits`` are the steps that wait for a signal and have no effect. ``faults`` says how many of each further
+    fault were planned, by the event that tells of one. ``run`` is the manifest's identity as this arm repeats it.
+    """
+
+    name: str
+    effect: str
+    position: str
+    steps: tuple[tuple[int, str], ...]
+    flows: int
+    kills_planned: int
+    journal: bool
+    tokens: bool
+    intents: bool
+    expect: Mapping[str, int]
+    states: tuple[str, ...]
+    sequential: bool
+    converged: bool
+    progressing: bool
+    settings: Mapping[str, Any]
+    waits: tuple[int, ...] = ()
+    features: frozenset[str] = frozenset()
+    pauses: bool = False
+    faults: Mapping[str, int] = field(default_factory=dict)
+    lost_answers: frozenset[str] = frozenset()
+    boundaries: frozenset[str] = frozenset()
+    restarts: int = 0
+    service_s: float | None = None
+    started_t: int = 0
+    ended_t: int = 0
+    coordinator_events: int | None = None
+    run: Mapping[str, Any] | None = None
+
+    @property
+    def step_ids(self) -> tuple[int, ...]:
+        """The step ids of the flow in plan order."""
+        return tuple(step_id for step_id, _ in self.steps)
+
+
+def _field(spec: Mapping[str, Any], name: str, kind: type, shown: str) -> Any:
+    value = spec.get(name)
+    if type(value) is not kind or (isinstance(value, int) and value < 0):
+        raise BundleUnreadable(f"{shown}: {name} is {value!r}, not {_EXPECTED[kind]}; run the campaign again")
+    return value
+
+
+_EXPECTED = {int: "a count", str: "a text", bool: "true or false", list: "a list", dict: "an object"}
+_DURATIONS = ("ttl_s", "converge_timeout_s", "service_s")
+_COUNTS = ("workers", "recovery_nodes", "in_flight", "flows_max", "recovery_flows_max", "takeovers_max", "restarts")
+_SETTINGS = ("workers", "recovery_nodes", "in_flight", "flows_max", "ttl_s", "converge_timeout_s")
+
+
+def _check_numbers(raw: Mapping[str, Any], shown: str) -> None:
+    """Refuse what is there and is no amount: a duration that is negative, infinite or no number compares as anything.
+
+    Not every engine's arm has all of them.
+    """
+    for name in _DURATIONS:
+        value = raw.get(name)
+        if value is not None and not (type(value) in (int, float) and math.isfinite(value) and value >= 0):
+            raise BundleUnreadable(f"{shown}: {name} is {value!r}, not a number of seconds; run the campaign again")
+    for name in _COUNTS:
+        value = raw.get(name)
+        if value is not None and (type(value) is not int or value < 0):
+            raise BundleUnreadable(f"{shown}: {name} is {value!r}, not a count; run the campaign again")
+
+
+def _texts(raw: Mapping[str, Any], name: str, shown: str) -> tuple[str, ...]:
+    value = raw.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BundleUnreadable(f"{shown}: {name} is {value!r}, not a list of names; run the campaign again")
+    return tuple(value)
+
+
+def _steps(raw: Mapping[str, Any], shown: str) -> tuple[tuple[int, str], ...]:
+    steps = []
+    for step in _field(raw, "steps", list, shown):
+        if not isinstance(step, dict):
+            raise BundleUnreadable(f"{shown}: a step is {step!r}, not an object; run the campaign again")
+        _check_numbers(step, shown)
+        if step.get("kind", "step") not in ("step", "signal"):
+            raise BundleUnreadable(f"{shown}: a step is of kind {step['kind']!r}, not step or signal")
+        steps.append((_field(step, "step_id", int, shown), _field(step, "name", str, shown)))
+    if not steps:
+        raise BundleUnreadable(f"{shown}: steps is empty, so there is nothing to judge")
+    if len(set(steps)) != len({step_id for step_id, _ in steps}) or len(set(steps)) != len(steps):
+        raise BundleUnreadable(f"{shown}: two steps share their number; run the campaign again")
+    return tuple(steps)
+
+
+def parse_arm_spec(raw: Any, shown: str) -> ArmSpec:
+    """Check the content of an ``arm.json``; ``BundleUnreadable`` names the field that is wrong."""
+    if not isinstance(raw, dict):
+        raise BundleUnreadable(f"{shown} is not an object; run the campaign again")
+
+    def get(name: str, kind: type) -> Any:
+        return _field(raw, name, kind, shown)
+
+    if get("effect", str) not in EFFECTS:
+        raise BundleUnreadable(f"{shown}: effect {raw['effect']!r} is not one of {', '.join(EFFECTS)}")
+    has = get("capabilities", dict)
+    expect = raw.get("expect") or {}
+    if not isinstance(expect, dict) or any(type(value) is not int for value in expect.values()):
+        raise BundleUnreadable(f"{shown}: expect must map names to integers")
+    _check_numbers(raw, shown)
+    steps = _steps(raw, shown)
+    run = raw.get("run")
+    return ArmSpec(
+        name=get("name", str),
+        effect=raw["effect"],
+        position=get("position", str),
+        steps=steps,
+        flows=get("flows", int),
+        kills_planned=get("kills_planned", int),
+        journal=_field(has, "journal", bool, shown),
+        tokens=_field(has, "tokens", bool, shown),
+        intents=_field(has, "intents", bool, shown),
+        expect=expect,
+        states=_texts(raw, "states", shown) or ("Completed",),
+        sequential=raw.get("sequential", True) is True,
+        converged=get("converged", bool),
+        progressing=get("progressing", bool),
+        settings={name: raw.get(name) for name in _SETTINGS},
+        waits=tuple(step["step_id"] for step in raw["steps"] if step.get("kind") == "signal"),
+        features=frozenset(_texts(raw, "features", shown)),
+        pauses=raw.get("pauses", False) is True,
+        faults=_faults(raw, shown),
+        lost_answers=frozenset(_texts(raw, "lost_answers", shown)),
+        boundaries=frozenset(_texts(raw, "boundaries", shown)),
+        restarts=get("restarts", int),
+        service_s=raw["steps"][0].get("service_s"),
+        started_t=get("started_t", int),
+        ended_t=get("ended_t", int),
+        coordinator_events=raw.get("coordinator_events"),
+        run=run if isinstance(run, dict) else None,
+    )
+
+
+_FAULT_EVENTS = {"freeze": "process.frozen", "bury": "process.buried", "terminate": "process.terminated"}
+LOST_ANSWER = "answer.lost"
+
+
+def _faults(raw: Mapping[str, Any], shown: str) -> dict[str, int]:
+    """Return how many events of each kind the planned disturbances lead to, at least."""
+    planned = raw.get("disturbances") or {}
+    if not isinstance(planned, dict) or any(type(count) is not int or count < 0 for count in planned.values()):
+        raise BundleUnreadable(f"{shown}: disturbances must map names to counts")
+    faults: dict[str, int] = {_FAULT_EVENTS.get(str(name), str(name)): count for name, count in planned.items()}
+    return faults | ({LOST_ANSWER: 1} if raw.get("lost_answers") else {})
