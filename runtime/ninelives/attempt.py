@@ -65,7 +65,13 @@ class Attempt:
         return self._given[0]
 
     def _select(self) -> Any:
-        return value_for(self.command.node, self._recall.plan, self._recall.frontier, self.call.scope)
+        node = self.command.node
+        try:
+            return value_for(node, self._recall.plan, self._recall.frontier, self.call.scope)
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise StepFailed(node.name, self.command.attempt, f"input= raised {error!r}, no Exception") from error
 
     async def run(self) -> Any:
         """Run the capability's body with the step's input, within its time-out and the flow's deadline.

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from tests.node.helpers import journal, make_node, run, sql, until
 
-from ninelives import Flow, InstanceFailed, RetryPolicy, Transactional, capability
+from ninelives import AtMostOnce, Flow, Idempotent, InstanceFailed, RetryPolicy, State, Transactional, capability
 from ninelives.capture import Call
 from ninelives.plan import Plan
 
@@ -58,7 +58,12 @@ async def rolls_back(call: Call, given: Any) -> None:
     await call.connection.rollback()
 
 
-HOSTILE = [odd, generator_exit, exits, stops, closes, commits, rolls_back]
+@capability("tests.stops-iterating", version="1", retry=TWICE)
+async def stops_iterating(call: Call, given: Any) -> None:
+    raise StopIteration
+
+
+HOSTILE = [odd, generator_exit, exits, stops, stops_iterating, closes, commits, rolls_back]
 
 
 @pytest.mark.parametrize("body", HOSTILE, ids=lambda body: body.id)
@@ -72,9 +77,55 @@ def test_it_is_a_failed_attempt(store_dsn: str, body: Any) -> None:
                 await handle.result(20)
             assert caught.value.state == "Failed"
             assert [row[2] for row in journal(store_dsn, handle.instance_id)] == [1, 2]
+            assert caught.value.error["message"]
             await until("the node holds nothing", lambda: node.in_flight == 0)
 
     run(main())
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), GeneratorExit(), StopIteration(), StopAsyncIteration()], ids=repr)
+@pytest.mark.parametrize("effect", [Idempotent, AtMostOnce, Transactional], ids=lambda effect: effect.kind)
+def test_a_selector_that_raises_what_is_no_exception_is_a_failed_attempt(
+    store_dsn: str, raised: BaseException, effect: Any
+) -> None:
+    """sys.exit() in what `input=` calls reached the event loop, and with it the end of the node."""
+
+    @capability("tests.given", version="1", effect=effect, retry=TWICE)
+    async def given(call: Call, value: Any) -> None:
+        raise AssertionError("its input could not be selected")
+
+    def selects(state: State) -> Any:
+        raise raised
+
+    flow = Flow("tests.selects", version="1").step("only", given, input=selects)
+
+    async def main() -> None:
+        async with make_node(store_dsn, [flow]) as node:
+            handle = await node.start(flow)
+            with pytest.raises(InstanceFailed) as caught:
+                await handle.result(20)
+            assert type(raised).__name__ in str(caught.value.error)
+            assert [row[2] for row in journal(store_dsn, handle.instance_id)] == [1, 2]
+
+    run(main())
+
+
+def test_an_interrupt_is_no_attempt(store_dsn: str) -> None:
+    """Ctrl-C reaches whatever runs at that moment, a body too, and must end the program."""
+
+    @capability("tests.interrupted", version="1", retry=TWICE)
+    async def interrupted(call: Call, given: Any) -> None:
+        raise KeyboardInterrupt
+
+    flow = Flow("tests.interrupted", version="1").step("only", interrupted)
+
+    async def main() -> None:
+        async with make_node(store_dsn, [flow]) as node:
+            await (await node.start(flow)).result(20)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(main())
+    assert sql(store_dsn, "select count(*)::int from ninelives.flow_step") == [(0,)]
 
 
 def test_a_transactional_body_without_a_statement_of_its_own_is_committed(store_dsn: str) -> None:
