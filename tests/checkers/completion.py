@@ -85,6 +85,7 @@ def _label(story: Story) -> None:
         intent.setdefault("created_at", _UPDATED)
     for instance in story.tables["instance"]:
         labels: dict[str, Any] = {"flow_id": "rig.flow", "plan_id": 1, "snapshot_sequence": 0, "created_at": _CREATED}
+        labels |= {"version": 4, "claims": 0}
         labels |= {"updated_at": _UPDATED, "result": results.get(instance["instance_id"])}
         labels["finished_at"] = _UPDATED if instance["state"] in _TERMINAL else None
         for name, value in labels.items():

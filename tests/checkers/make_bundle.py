@@ -23,14 +23,16 @@ COLUMNS = {
     "instances": ("index", "instance_id", "started_by"),
     "instance": (
         *("instance_id", "state", "paused", "fence", "next_sequence", "input", "flow_version", "flow_id", "plan_id"),
-        *("snapshot_sequence", "frontier", "result", "created_at", "updated_at", "finished_at"),
+        *("snapshot_sequence", "frontier", "result", "created_at", "updated_at", "finished_at", "version", "claims"),
+        *("parent_step_id", "parent_instance_id", "parent_scope", "resume_from_step", "deadline_at", "tenant_id"),
+        "correlation_id",
     ),
     "step": (
         *("instance_id", "scope", "step_id", "attempt", "sequence", "token", "outcome", "result"),
-        *("capability_id", "capability_version", "duration_ms", "committed_at", "retry_at"),
+        *("capability_id", "capability_version", "duration_ms", "committed_at", "retry_at", "nondeterministic"),
     ),
     "signal": ("instance_id", "signal_id", "name", "payload", "consumed_step_id"),
-    "session": ("session_id", "node_name", "opened_at", "expires_at", "dead_at"),
+    "session": ("session_id", "node_name", "server_start", "opened_at", "expires_at", "dead_at"),
     "intent": (
         *("instance_id", "scope", "step_id", "attempt", "token", "doubted_token", "outcome"),
         *("idempotency_key", "created_at"),
@@ -304,6 +306,7 @@ def write_bundle(root: Path, *stories: Story, manifest: Mapping[str, Any] | None
         "started_at": "2026-01-01T00:00:00Z",
         "environment": {"python": "3.11"},
         "settings": {"fsync": "on"},
+        "not_applicable": {},
         "arms": [story.spec["name"] for story in stories],
         **(manifest or {}),
     }

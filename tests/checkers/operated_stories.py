@@ -61,6 +61,7 @@ def buried() -> Story:
         ("recovery-1", "2026-01-01 00:00:31+00", None),
     ):
         row = {"session_id": names[name], "node_name": name, "opened_at": "2026-01-01 00:00:00.5+00"}
+        row["server_start"] = "2025-12-31 23:59:59+00"
         story.tables["session"].append({**row, "expires_at": expires_at, "dead_at": dead_at})
     story.close()
     return story

@@ -21,7 +21,12 @@ INFORMS = {
     r"arm:progressing": "read only where the arm did not converge",
     r"schedule:\[\]\.role": "empty: a node of any role was meant",
     r"schedule:\[\]\.token_min": "a bound that the kill keeps by far",
-    r"tables/step\.(retry_at|frontier)": "the engine's own",
+    # What this release has no use for, or the engine keeps for itself.
+    r"manifest:not_applicable": "arms that the engine could not run, of which there is no evidence",
+    r"tables/instance\.(parent_.*|resume_from_step|deadline_at|tenant_id|correlation_id)": "no arm has any",
+    r"tables/instance\.(version|claims)": "counters of the engine's own writes",
+    r"tables/session\.server_start": "when the server was started, by its own word",
+    r"tables/step\.(retry_at|nondeterministic)": "what the engine gives to a later attempt",
 }
 """Values that only inform, and why nothing in a bundle can contradict them."""
 FURTHER = (at_most_once, operated, transactional)
