@@ -40,8 +40,7 @@ def main(arguments: list[str]) -> int:
     good = True
     names = [name for name in configuration_names() if name in chosen]
     if names:
-        # A process for each, so that the memory of a great one is given back at its end. Not by a ProcessPoolExecutor:
-        # that of Python 3.11 comes to a standstill when it replaces its processes.
+        # A process for each, so that the memory of a great one is given back at its end.
         with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
             good &= print_configurations(pool.imap(run_configuration, names))
     numbers = [number for number in mutant_numbers() if number in chosen]
