@@ -23,7 +23,7 @@ from ninelives.migrate import require_schema
 from ninelives.outstanding import Outstanding
 from ninelives.plan import Plan
 from ninelives.registry import Registry
-from ninelives.session import Session
+from ninelives.session import Outage, Session
 from ninelives.settings import Settings
 from ninelives.store.rows import Claimed, Release, Start
 from ninelives.transactions import Connection, Transactions
@@ -33,6 +33,8 @@ from ninelives.wire import SESSION_SETTINGS_DURABLE, Wire
 log = logging.getLogger("ninelives.node")
 
 GIVE_BACK_AFTER_S = 1.0
+CANCELLED_S = 1.0
+RENEW_DELAYS_S = (0.05, 1.0)
 
 
 class Node(Client):
@@ -145,6 +147,8 @@ class Node(Client):
             await asyncio.to_thread(self._session.close)
         await self.transactions.close()
         await super().close()
+        if self._tasks:  # cancelled by the drain; a body may swallow that
+            await asyncio.wait(self._tasks, timeout=CANCELLED_S)
 
     # -- what activations need
 
@@ -270,13 +274,15 @@ class Node(Client):
     async def _audit_loop(self) -> None:
         """Give back what the store says is held here and nobody here knows: a claim whose answer was lost."""
         suspects: dict[tuple[bytes, int], int] = {}
+        outage = Outage(log, logging.INFO)
         while not self._leaving:
             await asyncio.sleep(self.settings.renew_s)
             try:
                 held = await self.control.held(self.session_id)
             except NinelivesError as error:
-                log.info("no audit this time: %s", error)
+                outage.goes_on("no audit this time: %s", error)
                 continue
+            outage.is_over("audits go on")
             # Marked behind the read: a claim sent before the list was read may have put an entry into it.
             mark = self.outstanding.mark()
             unknown = {key for key in held if not self._knows(*key)}
@@ -297,7 +303,15 @@ class Node(Client):
             self.dsn, self._queries, self.name, self.settings, self._on_session_lost,
             check=lambda connection: require_schema(connection, self.schema), channel=self._session_channel,
         )  # fmt: skip
-        await asyncio.to_thread(session.open)
+        opening = asyncio.ensure_future(asyncio.to_thread(session.open))
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The thread goes on by itself; a session that it opens must not outlive its node.
+            session.abandon()
+            await asyncio.wait([opening])
+            await asyncio.to_thread(session.close)
+            raise
         reached(Boundary.SESSION_OPENED, None, "", 0, 0, 0)
         return session
 
@@ -313,16 +327,18 @@ class Node(Client):
 
     async def _renew_session(self) -> None:
         """The session is dead: a new one, under which nothing of the old one is held."""
-        delay_s = 0.05
+        delay_s, delay_s_max = RENEW_DELAYS_S
+        outage = Outage(log, logging.WARNING)
         while not self._leaving:
             try:
                 self._session = await self._open_session()
                 if not self._session.lost:
+                    outage.is_over("session %d is open", self._session.session_id)
                     break
             except Exception as error:
-                log.warning("no session yet: %s", error)
+                outage.goes_on("no session yet: %s", error)
             await asyncio.sleep(delay_s)
-            delay_s = min(1.0, delay_s * 2)
+            delay_s = min(delay_s_max, delay_s * 2)
         self._renewing = False
         for lane in self._lanes:
             lane.renew_connection()

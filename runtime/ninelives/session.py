@@ -7,6 +7,7 @@ pool can cost a lease. Losing the session is a fact about latency; what is safe 
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import select
 import socket
@@ -23,11 +24,60 @@ from ninelives.settings import Settings
 log = logging.getLogger("ninelives.session")
 
 RETRY_S = 0.2
+REPEAT_S = 60.0
+# A descriptor that is closed between its reading and its cutting could be somebody else's by then.
+_ending = threading.Lock()
 
 
 def application_name(session_id: int) -> str:
     """Name the connections of a session, so that declaring it dead can end them (PROTOCOL R5)."""
     return f"ninelives {session_id}"
+
+
+class Outage:
+    """What is said again and again while something is away: at first, once a minute, and when it is back."""
+
+    def __init__(self, logger: logging.Logger, level: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = logger
+        self._level = level
+        self._clock = clock
+        self._since: float | None = None
+        self._say_at = 0.0
+        self._times = 0
+
+    def goes_on(self, message: str, *arguments: object) -> None:
+        """Tell a failure, unless one was told within the last minute."""
+        now = self._clock()
+        self._times += 1
+        if self._since is None:
+            self._since = now
+        elif now < self._say_at:
+            return
+        self._say_at = now + REPEAT_S
+        self._log.log(self._level, message, *arguments)
+
+    def is_over(self, message: str, *arguments: object) -> None:
+        """Tell the end, if there was a beginning."""
+        if self._since is not None:
+            lasted_s = self._clock() - self._since
+            self._log.log(self._level, f"{message} (after %d failures in %.1f s)", *arguments, self._times, lasted_s)
+            self._since = None
+            self._times = 0
+
+
+def cut(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """End whatever a thread waits for on its connection: a server that is frozen or cut off may never answer.
+
+    Only the socket, and a duplicate of it: the connection itself belongs to that thread, which ends it with ``end``.
+    """
+    with _ending, suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
+
+
+def end(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Close a connection that another thread may want to ``cut``."""
+    with _ending:
+        connection.close()
 
 
 class Session:
@@ -85,7 +135,10 @@ class Session:
             )
         except psycopg.Error as error:
             raise StoreUnavailable(str(error).strip()) from error
+        self._connection = connection
         try:
+            if self._stop.is_set():
+                raise StoreUnavailable(f"session {self.session_id} was given up while it was opened")
             connection.execute("set statement_timeout = '10s'")
             if self._check is not None:
                 self._check(connection)
@@ -99,12 +152,11 @@ class Session:
             if self._channel is not None:
                 connection.execute(self._queries["start_notify"].encode(), [self._channel])
         except psycopg.Error as error:
-            connection.close()
+            end(connection)
             raise StoreUnavailable(str(error).strip()) from error
         except BaseException:
-            connection.close()
+            end(connection)
             raise
-        self._connection = connection
         self._set_clock(opened, asked_ns)
         self._stopper, stopped = socket.socketpair()
         self._thread = threading.Thread(
@@ -112,20 +164,37 @@ class Session:
         )
         self._thread.start()
 
-    def close(self) -> None:
-        """Say goodbye: the row is marked dead and the lock given back. What is still held becomes due at once."""
+    def abandon(self) -> None:
+        """End an opening in another thread, as soon as it has a connection to end; then ``close``."""
         self._stop.set()
+        if self._connection is not None:
+            cut(self._connection)
+
+    def close(self) -> None:
+        """Say goodbye: the row is marked dead and the lock given back. What is still held becomes due at once.
+
+        A server that does not answer within ``connect_timeout_s`` is left without a goodbye; its nodes see the lock go.
+        """
+        self._stop.set()
+        connection = self._connection
+        if connection is None:
+            return
         if self._stopper is not None:
             with suppress(OSError):
                 self._stopper.send(b"x")
-        if self._thread is not None:
-            self._thread.join(timeout=self._settings.connect_timeout_s)
-        if self._connection is not None:
-            try:
-                self._connection.execute(self._queries["session_close"].encode(), [self.session_id])
-            except psycopg.Error as error:
-                log.info("session %d could not say goodbye: %s", self.session_id, error)
-            self._connection.close()
+        guard = threading.Timer(self._settings.connect_timeout_s, cut, [connection])
+        guard.start()
+        try:
+            if self._thread is not None:
+                self._thread.join()
+            if not connection.closed:
+                connection.execute(self._queries["session_close"].encode(), [self.session_id])
+        except psycopg.Error as error:
+            log.info("session %d could not say goodbye: %s", self.session_id, error)
+        finally:
+            guard.cancel()
+            guard.join()
+            end(connection)
 
     def _keep(self, connection: psycopg.Connection[tuple[object, ...]], stopped: socket.socket) -> None:
         try:
@@ -141,6 +210,7 @@ class Session:
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)
         poll.register(stopped, select.POLLIN)
+        outage = Outage(log, logging.WARNING)
         while not self._stop.is_set():
             readable = poll.poll(max(0.0, renew_at - time.monotonic()) * 1000)
             if self._stop.is_set():
@@ -151,8 +221,10 @@ class Session:
                     self._queries["session_renew"].encode(), [self.session_id, self._settings.ttl_ms]
                 ).fetchone()
             except psycopg.Error as error:
+                if self._stop.is_set():
+                    return
                 if not connection.closed and not readable:
-                    log.warning("session %d: heartbeat failed, tried again: %s", self.session_id, error)
+                    outage.goes_on("session %d: heartbeat failed, tried again: %s", self.session_id, error)
                     renew_at = time.monotonic() + RETRY_S
                     continue
                 log.warning("session %d lost its connection: %s", self.session_id, error)
@@ -160,6 +232,7 @@ class Session:
             if alive is None:
                 self._lose()
                 return
+            outage.is_over("session %d: heartbeat answered again", self.session_id)
             self._set_clock(alive, asked_ns)
             renew_at = time.monotonic() + self._settings.renew_s
 
@@ -170,5 +243,5 @@ class Session:
     def _lose(self) -> None:
         self.lost = True
         if self._connection is not None:
-            self._connection.close()
+            end(self._connection)
         self._on_lost(self)

@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping
 import psycopg
 
 from ninelives.boundaries import Boundary, reached
-from ninelives.session import application_name
+from ninelives.session import Outage, application_name, cut, end
 from ninelives.settings import Settings
 
 log = logging.getLogger("ninelives.watch")
 
 BACKENDS_ROUNDS_MAX = 200
 PRUNE_AFTER_MS = 3_600_000
+QUIET_END_S = 2.0
 
 
 class Watch:
@@ -56,6 +57,7 @@ class Watch:
         self._neighbour_known = threading.Event()
         self._awaited: tuple[int, psycopg.Connection[tuple[object, ...]]] | None = None
         self._adopt_at = 0.0
+        self._connections: set[psycopg.Connection[tuple[object, ...]]] = set()
 
     def open(self) -> None:
         """Begin to watch."""
@@ -63,13 +65,21 @@ class Watch:
             thread.start()
 
     def close(self) -> None:
-        """Stop watching; returns when the threads have ended or are bound to within their lock time-out."""
+        """Stop watching; returns when the threads have ended, which a server that is away delays by one time-out."""
         self._stop.set()
         self._ring.set()
         self._neighbour_known.set()
         self._unburied.put(None)
+        self._join(QUIET_END_S)
+        # Behind a quiet end, which leaves nothing in the server's log: a frozen server never answers.
+        for connection in list(self._connections):
+            cut(connection)
+        self._join(self._settings.connect_timeout_s)
+
+    def _join(self, budget_s: float) -> None:
+        give_up_at = time.monotonic() + budget_s
         for thread in self._threads:
-            thread.join(timeout=2.0)
+            thread.join(max(0.0, give_up_at - time.monotonic()))
 
     def ring_changed(self) -> None:
         """A session was opened: look at once whether it is the neighbour now. From any thread."""
@@ -78,19 +88,24 @@ class Watch:
     def _guarded(self, one_round: Callable[[psycopg.Connection[tuple[object, ...]]], None]) -> None:
         """Run rounds for ever: a failure costs the connection, never the loop."""
         connection: psycopg.Connection[tuple[object, ...]] | None = None
+        outage = Outage(log, logging.INFO)
         while not self._stop.is_set():
             try:
                 if connection is None or connection.closed:
                     connection = self._connect()
                 one_round(connection)
+                outage.is_over("watch goes on")
             except psycopg.Error as error:
                 if not self._stop.is_set():
-                    log.info("watch interrupted, tried again: %s", error)
-                if connection is not None:
-                    connection.close()
+                    outage.goes_on("watch interrupted, tried again: %s", error)
+                self._disconnect(connection)
                 self._stop.wait(self._settings.look_s)
+        self._disconnect(connection)
+
+    def _disconnect(self, connection: psycopg.Connection[tuple[object, ...]] | None) -> None:
         if connection is not None:
-            connection.close()
+            self._connections.discard(connection)
+            end(connection)
 
     def _connect(self) -> psycopg.Connection[tuple[object, ...]]:
         connection = psycopg.connect(
@@ -100,9 +115,16 @@ class Watch:
             connect_timeout=self._settings.connect_timeout_s,
             cursor_factory=psycopg.RawCursor,
         )
-        # Below the default deadlock_timeout, at which log_lock_waits would write a line for every wait.
-        connection.execute("set lock_timeout = '900ms'")
-        connection.execute("set statement_timeout = 0")
+        self._connections.add(connection)
+        try:
+            if self._stop.is_set():
+                raise psycopg.OperationalError("the watch was closed while it connected")
+            # Below the default deadlock_timeout, at which log_lock_waits would write a line for every wait.
+            connection.execute("set lock_timeout = '900ms'")
+            connection.execute("set statement_timeout = 0")
+        except BaseException:
+            self._disconnect(connection)
+            raise
         return connection
 
     def _wait_round(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
@@ -172,14 +194,20 @@ class Watch:
 
     def _bury_loop(self) -> None:
         """End what dead sessions left open; apart from the watch, so that it never delays the next death."""
+        outage = Outage(log, logging.INFO)
         while (session_id := self._unburied.get()) is not None and not self._stop.is_set():
+            connection = None
             try:
-                with self._connect() as connection:
-                    self._end_backends(connection, session_id)
+                connection = self._connect()
+                self._end_backends(connection, session_id)
+                outage.is_over("backends of session %d ended", session_id)
             except psycopg.Error as error:
-                log.info("backends of session %d not ended, tried again: %s", session_id, error)
+                if not self._stop.is_set():
+                    outage.goes_on("backends of session %d not ended, tried again: %s", session_id, error)
                 self._stop.wait(self._settings.look_s)
                 self._unburied.put(session_id)
+            finally:
+                self._disconnect(connection)
 
     def _end_backends(self, connection: psycopg.Connection[tuple[object, ...]], session_id: int) -> None:
         """End what the dead session left open, again until nothing is: an open transaction may hide its rows."""
