@@ -122,8 +122,9 @@ class Client:
     async def start(self, flow: Flow | Plan, input: Any = None, *, instance_id: UUID | None = None) -> Handle:
         """Start ``flow`` durably: when this returns, the instance, its input and its wake are committed.
 
-        ``instance_id`` makes the start repeatable: the same id and input return the same instance, another input
-        raises ``InstanceConflict``. ``input`` is a JSON value; ``PayloadRefused`` names what cannot be stored.
+        ``instance_id`` makes the start repeatable: the same id, flow and input return the same instance, which keeps
+        the version that it began with; another flow or input raises ``InstanceConflict``.
+        ``input`` is a JSON value; ``PayloadRefused`` names what cannot be stored.
         """
         plan = flow.plan if isinstance(flow, Flow) else flow
         plan_id = await self.register(plan)

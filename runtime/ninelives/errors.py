@@ -62,11 +62,11 @@ class _AboutInstance(NinelivesError):
 
 
 class InstanceConflict(_AboutInstance):
-    """The id is taken by an instance of another flow, version or input."""
+    """The id is taken by an instance of another flow or with another input."""
 
     code: ClassVar[str] = "instance.conflict"
     advice: ClassVar[str] = (
-        "already exists with another flow, version or input; start it with the same ones to get its handle, "
+        "already exists with another flow or input; start it with the same ones to get its handle, "
         "or choose another instance_id"
     )
 

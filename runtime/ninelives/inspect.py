@@ -57,8 +57,8 @@ async def listing(
 ) -> Facts:
     """Return ``instances``, newest first, at most ``limit``; ``more`` where there are others; ``counts`` by state.
 
-    The counts are of all instances (of ``flow_id`` where given). Raises ``SettingRefused`` for a state that does not
-    exist and ``StoreUnavailable``.
+    The counts are of all instances that match, also beyond ``limit``. Raises ``SettingRefused`` for a state that does
+    not exist and ``StoreUnavailable``.
     """
     check_limit("limit", limit)
     check_state(state)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ninelives import AtMostOnce, Call, Flow, Node, Transactional, capability, instance_id_for, migrate
+from ninelives import AtMostOnce, Call, Flow, NinelivesError, Node, Transactional, capability, instance_id_for, migrate
 from ninelives_scenarios.embedded import database
 
 
@@ -34,6 +34,9 @@ async def main(dsn: str) -> None:
 
 
 if __name__ == "__main__":
-    with database() as dsn:
-        migrate(dsn)
-        asyncio.run(main(dsn))
+    try:
+        with database() as dsn:
+            migrate(dsn)
+            asyncio.run(main(dsn))
+    except NinelivesError as error:
+        raise SystemExit(f"error: {error}") from None

@@ -70,10 +70,29 @@ def refused(code: int, *arguments: str, dsn: str) -> str:
         done = CliRunner().invoke(app, [*arguments, "--dsn", dsn], env=hidden)
     assert done.exit_code == code, (arguments, done.output, done.exception)
     assert done.stdout == ""
-    lines = [line for line in done.stderr.splitlines() if not line.startswith(("started ", "The effect ", "If it "))]
+    told = ("started ", "waiting: ", "The effect ", "If it ")
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(told)]
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("error: ")
     return lines[0]
+
+
+@contextmanager
+def waited(flow_id: str, value: Any, *, dsn: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run `start --wait`; yields the instance's id and the process."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "ninelives", "start", flow_id, "--input", json.dumps(value), "--wait", "--dsn", dsn],
+        cwd=HERE,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().removeprefix("started ").partition(",")[0], process
+        finally:
+            process.kill()
 
 
 class RunningNode:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.cli.command import facts, look, ninelives, node, ok, refused, started, until
+from tests.cli.command import facts, look, ninelives, node, ok, refused, started, until, waited
 
 from ninelives import connect, migrate
 
@@ -219,6 +219,46 @@ def test_a_wait_that_takes_too_long_ends_and_the_instance_goes_on(dsn: str) -> N
         (line,) = facts("list", dsn=dsn)["instances"]
         assert f"started {line['instance_id']}" in done.stderr
         until(line["instance_id"], "signal", dsn=dsn)
+
+
+def test_a_wait_says_once_what_holds_the_instance_up(dsn: str) -> None:
+    with node("waiting", dsn=dsn), waited("shop.waiting", [1], dsn=dsn) as (instance_id, process):
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith("waiting: step 2 'approved': waits for the signal 'approved'; ")
+        assert f"`ninelives signal {instance_id} approved`" in line
+        ok("pause", instance_id, dsn=dsn)
+        line = process.stderr.readline()
+        assert line.startswith("waiting: paused; ")
+        assert f"`ninelives resume {instance_id}`" in line
+        ok("signal", instance_id, "approved", "--payload", "7", dsn=dsn)
+        ok("resume", instance_id, dsn=dsn)
+        out, rest = process.communicate(timeout=60)
+        assert (process.returncode, out.strip()) == (0, "7")
+        assert "paused" not in rest
+
+
+def test_a_wait_tells_a_doubt(dsn: str) -> None:
+    with node("doubtful", dsn=dsn), waited("shop.doubtful", None, dsn=dsn) as (instance_id, process):
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith("waiting: step 1 'pay': in doubt")
+        assert f"`ninelives show {instance_id}`" in line
+        ok("rerun", instance_id, "pay", "--yes", dsn=dsn)
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, "/void1" in out) == (0, True)
+
+
+def test_the_counts_of_a_list_are_of_what_it_lists(dsn: str) -> None:
+    with node("plain", "waiting", "doubtful", dsn=dsn):
+        for flow_id, state in (("shop.plain", "Completed"), ("shop.waiting", "signal"), ("shop.doubtful", "in_doubt")):
+            until(started(flow_id, [1], dsn=dsn), state, dsn=dsn)
+    assert facts("list", dsn=dsn)["counts"] == {"Completed": 1, "Suspended": 2}
+    assert facts("list", "--state", "Completed", dsn=dsn)["counts"] == {"Completed": 1}
+    assert facts("list", "--state", "Failed", dsn=dsn)["counts"] == {}
+    assert facts("list", "--in-doubt", dsn=dsn)["counts"] == {"Suspended": 1}
+    both = ("list", "--state", "suspended", "--flow", "shop.waiting")
+    assert facts(*both, dsn=dsn)["counts"] == {"Suspended": 1}
 
 
 def test_the_list_is_newest_first_and_says_when_there_is_more(dsn: str) -> None:

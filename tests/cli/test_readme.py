@@ -26,7 +26,7 @@ def block(language: str) -> str:
 
 def test_the_example_is_the_file_and_short() -> None:
     assert block("python") == EXAMPLE.read_text(encoding="utf-8")
-    assert len(block("python").splitlines()) < 40
+    assert len(block("python").splitlines()) < 45
 
 
 @pytest.mark.postgres
@@ -41,6 +41,20 @@ def test_the_example_prints_what_the_readme_says_every_time(database_dsn: str) -
             check=True,
         )
         assert (done.stdout, done.stderr) == (block("text"), "")
+
+
+def test_the_example_says_in_one_line_that_the_server_is_down() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ninelives_scenarios.order_example", "host=127.0.0.1 port=1 dbname=shop"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: the database did not answer")
 
 
 def test_the_quick_start_is_two_commands() -> None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
@@ -311,6 +312,10 @@ def test_a_flow_that_cannot_be_loaded_is_explained(
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(report.Usage, match=re.escape(told)):
         loading.load_flows([spec])
+
+
+def test_the_version_is_told_without_a_database() -> None:
+    assert ok("--version") == f"ninelives {version('ninelives')}"
 
 
 # -- leaving

@@ -55,6 +55,13 @@ def test_failed_instance_says_why_and_where_to_look() -> None:
     assert "no error text" in str(errors.InstanceFailed("id-1", "TimedOut", {}))
 
 
+def test_a_conflict_is_about_flow_and_input_alone() -> None:
+    """A start under another version finds the instance that is there, so the text must not speak of versions."""
+    text = str(errors.InstanceConflict("id-1"))
+    assert "another flow or input" in text
+    assert "version" not in text
+
+
 def test_uuid7_carries_time_version_and_randomness() -> None:
     made = ids.uuid7(0x0123_4567_89AB, (1 << 74) - 1)
     assert str(made) == "01234567-89ab-7fff-bfff-ffffffffffff"

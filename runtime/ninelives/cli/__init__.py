@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
@@ -10,7 +12,7 @@ from ninelives.cli.control import pause_command, rerun_command, resume_command, 
 from ninelives.cli.listing import list_command
 from ninelives.cli.migrate import migrate_command
 from ninelives.cli.node import node_command
-from ninelives.cli.report import prepare_streams
+from ninelives.cli.report import prepare_streams, say
 from ninelives.cli.show import show_command
 from ninelives.cli.start import start_command
 
@@ -38,6 +40,21 @@ for _name, _command in (
     ("rerun", rerun_command),
 ):
     app.command(_name)(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        say(f"ninelives {version('ninelives')}")
+        raise typer.Exit
+
+
+@app.callback(help=_HELP)
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take what comes before the command."""
 
 
 def run() -> None:

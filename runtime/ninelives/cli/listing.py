@@ -26,7 +26,7 @@ def list_command(
     schema: Schema = "ninelives",
     json: Json = False,
 ) -> None:
-    """List instances, newest first, with counts by state. Reads the whole table of instances for the counts."""
+    """List instances, newest first, with counts by state of all that match. The counts read the whole table."""
     with reported(json):
         wanted = None if state is None else _state(state)
         inspect.check_state(wanted)

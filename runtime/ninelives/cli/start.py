@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import asyncio
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import typer
 
+from ninelives import inspect
 from ninelives.cli.options import Dsn, Json, Key, Schema, json_value, ready, text_of, uuid_for, uuid_of
 from ninelives.cli.report import Usage, note, one_line, print_json, reported, run_async, say
 from ninelives.client import connect
@@ -14,6 +16,9 @@ from ninelives.errors import InstanceFailed, NinelivesError, SettingRefused
 from ninelives.ids import new_instance_id
 
 WAIT_S_MAX = 366 * 86_400.0
+LOOK_S: Final = 1.0
+
+Facts = dict[str, Any]
 
 
 class StillRunning(NinelivesError):
@@ -73,6 +78,7 @@ def start_command(
                 if not wait:
                     return None
                 note(f"started {handle.instance_id}, waiting for its end")
+                telling = asyncio.ensure_future(_tell_waits(checked, schema, handle.instance_id))
                 try:
                     return await handle.result(timeout_s)
                 except TimeoutError:
@@ -80,6 +86,9 @@ def start_command(
                         f"instance {handle.instance_id} has not ended within {timeout_s:g} s and goes on; "
                         f"see `ninelives show {handle.instance_id}`"
                     ) from None
+                finally:
+                    telling.cancel()
+                    await asyncio.gather(telling, return_exceptions=True)
 
         try:
             result = run_async(work)
@@ -90,6 +99,37 @@ def start_command(
                 raise typer.Exit(1) from None
             raise
         _tell(started[0], wait, result, json)
+
+
+async def _tell_waits(dsn: str, schema: str, instance_id: UUID) -> None:
+    """Say what the instance waits for, once for each change: somebody may have to do something about it."""
+    told: str | None = None
+    while True:
+        await asyncio.sleep(LOOK_S)
+        try:
+            waits = _waits(await inspect.show(dsn, schema, instance_id, attempts_max=1))
+        except NinelivesError:
+            continue  # the wait for the result tells what ends it
+        if waits is not None and waits != told:
+            note(waits)
+        told = waits
+
+
+def _waits(facts: Facts) -> str | None:
+    """Say in one line what holds an instance up and what to do; None while it is at work."""
+    coming, instance_id = facts["next"], facts["instance_id"]
+    if coming is None:
+        return None
+    place = "" if coming["name"] is None else f"step {coming['step_id']} {coming['name']!r}: "
+    text = {
+        "paused": coming["text"],
+        "in_doubt": f"{place}in doubt, nobody knows whether its effect happened; "
+        f"`ninelives show {instance_id}` tells what to do",
+        "signal": f"{place}{coming['text']}; `ninelives signal {instance_id} {coming['name']}` sends it",
+        "later": f"{place}{coming['text']}; `ninelives show {instance_id}` tells why",
+        "due": None if facts["nodes_alive"] else coming["text"],
+    }.get(coming["why"])
+    return None if text is None else f"waiting: {text}"
 
 
 def _tell(instance_id: UUID, wait: bool, result: Any, json: bool) -> None:

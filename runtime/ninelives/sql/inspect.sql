@@ -63,7 +63,7 @@ select json_build_object(
  where i.instance_id = $1::uuid;
 
 -- name: inspect_list
--- purpose: the newest instances that match, with counts by state of every instance of the flow, for people and --json
+-- purpose: the newest instances that match, with counts by state of all that match, for people and --json
 -- locks: none
 -- guard: none; a look that decides nothing
 with open as materialized (
@@ -95,7 +95,9 @@ select json_build_object(
     'counts', (
         select json_object_agg(c.state, c.count order by c.state) from (
             select i.state, count(*) as count from ninelives.flow_instance i
-             where $2::text is null or i.flow_id = $2 group by i.state) c),
+             where ($1::text is null or i.state = $1) and ($2::text is null or i.flow_id = $2)
+               and (not $4::bool or i.instance_id in (select o.instance_id from open o))
+             group by i.state) c),
     'instances', (
         select json_agg(json_build_object(
                    'instance_id', f.instance_id, 'flow_id', f.flow_id, 'version', f.flow_version, 'state', f.state,
