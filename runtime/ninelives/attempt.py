@@ -68,7 +68,7 @@ class Attempt:
         node = self.command.node
         try:
             return value_for(node, self._recall.plan, self._recall.frontier, self.call.scope)
-        except (Exception, KeyboardInterrupt):
+        except (Exception, KeyboardInterrupt, Unread):
             raise
         except BaseException as error:
             raise StepFailed(node.name, self.command.attempt, f"input= raised {error!r}, no Exception") from error
