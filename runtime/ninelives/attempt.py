@@ -115,7 +115,7 @@ class Attempt:
 
     def failure(self, error: BaseException) -> tuple[StepCommit, dict[str, Any]]:
         """Return the row of a failed attempt with the time of the next one, and the error as it is recorded."""
-        described = codec.error_text(error)
+        described = _described(error)
         if isinstance(error, PayloadRefused):
             described["permanent"] = True
         row = self._row(FAILURE, codec.encode(described, limit_bytes=_UNBOUNDED, what="error"))
@@ -141,3 +141,19 @@ class Attempt:
         if left_ms is None:
             return limit_s
         return left_ms / 1000 if limit_s is None else min(limit_s, left_ms / 1000)
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    """Describe an error within bounds; of a long text both ends, for what a tool says last is often the reason."""
+    described = codec.error_text(error)
+    try:
+        text = "".join(str(error))
+    except Exception:  # described has said so
+        return described
+    if not text:
+        described["message"] = f"raised {described['type']} without a text"
+    elif len(text) > codec.ERROR_TEXT_CHARS_MAX:
+        half = codec.ERROR_TEXT_CHARS_MAX // 2
+        ends = codec.printable(text[:half]), codec.printable(text[-half:])
+        described["message"] = f" ... ({len(text) - 2 * half} characters cut) ... ".join(ends)
+    return described

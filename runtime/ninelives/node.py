@@ -120,8 +120,7 @@ class Node(Client):
         """Stop claiming, let steps in flight end within ``drain_s``, and give every lease back, due at once."""
         self._leaving = True
         self._claimer.wake()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self.settings.drain_s)
+        late = (await asyncio.wait(self._tasks, timeout=self.settings.drain_s))[1] if self._tasks else ()
         for task in list(self._tasks):
             task.cancel()
         left = [activation for activation in self._activations.values() if activation.holding]
@@ -129,7 +128,8 @@ class Node(Client):
         for row in rows:
             self.submit(row)
         if rows:
-            log.warning("%d steps did not end within the drain budget of %.1f s", len(rows), self.settings.drain_s)
+            over = f"did not end within the drain budget of {self.settings.drain_s:.1f} s"
+            log.warning("%d steps %s", len(rows), over if late else "were interrupted; their leases are given back")
             await asyncio.wait([row.answered for row in rows], timeout=self.settings.connect_timeout_s)
 
     async def close(self) -> None:
