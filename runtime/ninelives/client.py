@@ -87,6 +87,8 @@ class Client:
         self._start_lock = zlib.crc32(schema.encode()) - (1 << 31)
         self._channel = "ninelives_" + hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest()
         self._lanes: list[Lane] = []
+        self._openings: set[asyncio.Future[None]] = set()
+        self._closed = False
         self._plan_ids: dict[tuple[str, str], int] = {}
 
     async def __aenter__(self) -> Self:
@@ -99,7 +101,7 @@ class Client:
     async def open(self) -> None:
         """Check the schema and connect; raises ``SchemaMissing``, ``SchemaTooNew`` or ``StoreUnavailable``."""
         await self._check_schema()
-        self._lanes = []
+        self._lanes, self._closed = [], False
         self.control = Control(
             self._open_single, start_lock=self._start_lock, channel=self._channel, on_notify=self._on_notify
         )
@@ -112,10 +114,15 @@ class Client:
             raise
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, those too that are being opened again."""
+        self._closed = True
         for lane in self._lanes:
             await lane.close()
         self.control.close()
+        if self._openings:
+            await asyncio.wait(list(self._openings), timeout=self.settings.connect_timeout_s)
+        # A lane that rests between two tries has been cancelled above, and ends in the loop's next round.
+        await asyncio.sleep(0)
 
     # -- flows
 
@@ -273,19 +280,35 @@ class Client:
             self._lanes.append(lane)
 
     async def _open_batched(self) -> Wire:
-        return await self._wire(BATCHED)
+        try:
+            wire = await self._wire(BATCHED)
+        except StoreUnavailable:
+            if self._closed:
+                raise asyncio.CancelledError from None
+            raise
+        if self._closed:
+            # A closing lane cancels its task, which asyncio.wait_for may swallow before Python 3.12: once more, here.
+            wire.close()
+            raise asyncio.CancelledError
+        return wire
 
     async def _open_single(self) -> Wire:
         return await self._wire(SINGLE)
 
     async def _wire(self, names: Sequence[str], *, listen: Sequence[str] = ()) -> Wire:
-        return await Wire.open(
-            self.dsn,
-            {name: self._queries[name] for name in names},
-            application_name=self._application_name(),
-            listen=listen,
-            connect_timeout_s=self.settings.connect_timeout_s,
-        )
+        opening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._openings.add(opening)
+        try:
+            return await Wire.open(
+                self.dsn,
+                {name: self._queries[name] for name in names},
+                application_name=self._application_name(),
+                listen=listen,
+                connect_timeout_s=self.settings.connect_timeout_s,
+            )
+        finally:
+            self._openings.discard(opening)
+            opening.set_result(None)
 
 
 def checked_id(instance_id: UUID | None) -> UUID:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.node.flows import GATED
 from tests.node.helpers import make_node, run, sql, until
 
-from ninelives import Node, Settings, queries
+from ninelives import Node, Settings, StoreUnavailable, migrate, queries
 from ninelives.session import Session, application_name
 from ninelives.watch import Watch
+from ninelives.wire import Wire
+from ninelives_rig.cluster.server import PostgresServer
+from ninelives_rig.rundir import RunDirectory
 
 pytestmark = pytest.mark.postgres
 
@@ -25,6 +32,12 @@ BOUND_S = 20.0
 
 def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("ninelives")]
+
+
+def sockets() -> int:
+    """Count the sockets of this process, connections among them."""
+    links = (file.readlink() for file in Path("/proc/self/fd").iterdir() if file.is_symlink())
+    return sum(str(link).startswith("socket:") for link in links)
 
 
 def end_backends(dsn: str, session_id: int) -> None:
@@ -83,6 +96,38 @@ def test_a_node_that_is_closed_while_it_opens_a_new_session_leaves_nothing(
     run(main())
 
 
+@pytest.mark.parametrize("then", ["connects", "fails"])
+def test_a_lane_whose_cancelling_is_swallowed_leaves_nothing(
+    store_dsn: str, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """As asyncio.wait_for in psycopg does before Python 3.12, when the answer is there at the same moment."""
+
+    async def main() -> None:
+        node = make_node(store_dsn)
+        await node.open()
+        open_wire, opening = Wire.open, asyncio.Event()
+
+        async def stubborn(*given: Any, **named: Any) -> Wire:
+            opening.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            if then == "fails":
+                raise StoreUnavailable("refused")
+            return await open_wire(*given, **named)
+
+        monkeypatch.setattr(Wire, "open", stubborn)
+        lane = node._lanes[0]
+        lane.renew_connection()
+        await opening.wait()
+        async with asyncio.timeout(BOUND_S):
+            await node.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        left = "select count(*) from pg_stat_activity where application_name ~ '^ninelives [0-9]+$'"
+        await until("no connection is left", lambda: sql(store_dsn, left) == [(0,)], 5.0)
+
+    run(main())
+
+
 @contextmanager
 def frozen(dsn: str, name: str) -> Iterator[None]:
     """Freeze the backends of an application, as a server that is cut off."""
@@ -125,3 +170,29 @@ def test_a_watch_ends_beside_a_server_that_is_frozen(store_dsn: str) -> None:
         run(until("it waits for an answer", lambda: any(one.lock.locked() for one in list(made._connections))))
         assert ends(threading.Thread(target=made.close, daemon=True))
         assert threads() == []
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "with a step at work"])
+def test_a_node_ends_while_its_server_is_stopped(run_directory: RunDirectory, tmp_path: Path, busy: bool) -> None:
+    """It looks for a session, its lanes for connections and its step for an end: all that stops with it."""
+    given = {"log": str(tmp_path / "log"), "gate": str(tmp_path / "gate")}
+    with PostgresServer.create(run_directory, name=f"stopped-{busy}".lower()) as server:
+        migrate(server.dsn)
+
+        async def main() -> None:
+            gc.collect()
+            before = sockets()
+            node = make_node(server.dsn, ttl_s=0.6, drain_s=0.1, connect_timeout_s=1)
+            await node.open()
+            if busy:
+                await node.start(GATED, given)
+                await until("its step is at work", (tmp_path / "gate.reached").exists)
+            await asyncio.to_thread(server.stop)
+            await until("it looks for a new session", lambda: node._renewing)
+            async with asyncio.timeout(BOUND_S):
+                await node.close()
+            assert threads() == []
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert sockets() == before
+
+        run(main())
