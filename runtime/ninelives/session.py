@@ -46,7 +46,7 @@ class Outage:
         self._times = 0
 
     def goes_on(self, message: str, *arguments: object) -> None:
-        """Tell a failure, unless one was told within the last minute."""
+        """Tell a failure, in one line, unless one was told within the last minute."""
         now = self._clock()
         self._times += 1
         if self._since is None:
@@ -54,7 +54,8 @@ class Outage:
         elif now < self._say_at:
             return
         self._say_at = now + REPEAT_S
-        self._log.log(self._level, message, *arguments)
+        told = (" ".join(str(part).split()) if isinstance(part, Exception) else part for part in arguments)
+        self._log.log(self._level, message, *told)
 
     def is_over(self, message: str, *arguments: object) -> None:
         """Tell the end, if there was a beginning."""

@@ -54,6 +54,13 @@ def test_an_outage_is_told_at_first_once_a_minute_and_at_its_end(caplog: pytest.
     assert said(caplog, "test")[4:] == ["failed at 150"]
 
 
+def test_an_outage_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """What libpq says of a server that is down goes over two lines."""
+    error = psycopg.OperationalError("connection refused\n\tIs the server running on that host?\n")
+    Outage(logging.getLogger("ninelives.test"), logging.WARNING).goes_on("session %d: %s", 7, error)
+    assert said(caplog, "test") == ["session 7: connection refused Is the server running on that host?"]
+
+
 @pytest.mark.parametrize("rounds", ["_wait_round", "_look_round"])
 def test_a_watch_is_quiet(rounds: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.INFO)
