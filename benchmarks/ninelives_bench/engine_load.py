@@ -7,6 +7,7 @@ import multiprocessing.connection
 import time
 from array import array
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,7 +43,9 @@ class FlowsSeen:
     ended_s: float
     failed: int
     steps: int
-    """Bodies run within the phase itself."""
+    """Bodies run within the phase itself: for rates."""
+    steps_settled: int
+    """Bodies run until its last flow had ended: what the costs, which are counted until then, are divided by."""
     batches: int
     cpu_s: float
 
@@ -56,10 +59,28 @@ class CountingNode(Node):
         return sum(lane.batches for lane in self._lanes)
 
 
+class Started(Protocol):
+    """A flow that was started."""
+
+    async def result(self) -> Any:
+        """Wait for its result."""
+
+
+class Door(Protocol):
+    """Where flows are started: a node, or what stands for one."""
+
+    @property
+    def batches(self) -> int:
+        """Exchanges so far."""
+
+    async def start(self, flow: Flow, input: Any) -> Started:
+        """Start one durably."""
+
+
 class FlowLoad:
     """Flows of one node, phase after phase."""
 
-    def __init__(self, node: CountingNode, flow: Flow) -> None:
+    def __init__(self, node: Door, flow: Flow) -> None:
         self._node = node
         self._flow = flow
         self._loop = asyncio.get_running_loop()
@@ -84,9 +105,9 @@ class FlowLoad:
 
         await Pacer(load.due_s, issue).run(begin, until)
         await asyncio.sleep(max(0.0, begin + load.seconds - time.perf_counter()))
-        used = self._used()
+        steps = engine_flow.steps_run
         await self.settle(max(0.0, until - time.perf_counter()))
-        return self._close_book(load.seconds, before, used)
+        return self._close_book(load.seconds, before, steps)
 
     async def closed_loop(self, load: ClosedLoop, begin: float) -> FlowsSeen:
         """Keep so many flows in flight; those that are out at the end of the phase are awaited behind it."""
@@ -103,9 +124,9 @@ class FlowLoad:
 
         self._out.update(self._loop.create_task(user()) for _ in range(load.in_flight))
         await asyncio.sleep(max(0.0, until - time.perf_counter()))
-        used = self._used()
+        steps = engine_flow.steps_run
         await self.settle(SETTLE_S)
-        return self._close_book(load.seconds, before, used)
+        return self._close_book(load.seconds, before, steps)
 
     async def settle(self, timeout_s: float) -> None:
         """Wait for what is out."""
@@ -130,12 +151,11 @@ class FlowLoad:
         self._out = set()
         return self._used()
 
-    def _close_book(
-        self, seconds: float, before: tuple[float, int, int], used: tuple[float, int, int]
-    ) -> FlowsSeen:
+    def _close_book(self, seconds: float, before: tuple[float, int, int], steps: int) -> FlowsSeen:
+        used = self._used()
         return FlowsSeen(
             seconds, np.array(self._due), np.array(self._done), time.perf_counter() - self._begin, self.failed,
-            used[2] - before[2], used[1] - before[1], used[0] - before[0],
+            steps - before[2], used[2] - before[2], used[1] - before[1], used[0] - before[0],
         )  # fmt: skip
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from ninelives_bench import engine, engine_flow
 from ninelives_bench.engine_load import FlowsSeen
+from ninelives_bench.engine_share import generator_us_per_flow
 from ninelives_bench.ground import Ground, Spent
 from ninelives_bench.samples import SampleStore
-from ninelives_bench.suite import FULL, EnginePlan, Plan
+from ninelives_bench.suite import FULL, QUICK, EnginePlan, Plan
 
 TINY = EnginePlan(
     in_flight=20, warmup_s=0.1, closed_steps=(3, 20), closed_s=0.5, long_s=None,
@@ -50,11 +51,13 @@ def test_a_wrong_result_is_a_failed_flow(
 
 
 def test_a_flow_without_an_end_counts_with_the_time_it_waited() -> None:
-    seen = FlowsSeen(2.0, np.array([0.5, 1.0]), np.array([0.6, np.nan]), 5.0, 1, 4, 2, 0.1)
+    seen = FlowsSeen(2.0, np.array([0.5, 1.0]), np.array([0.6, np.nan]), 5.0, 1, 4, 8, 2, 0.1)
     told = engine._describe(engine.Arm("x", 3, 2.0), [seen], Spent(0.0, 0.2, 8000))
     assert (told["flows"], told["failed"], told["unanswered"]) == (1, 1, 1)
     assert told["response_ms"]["max"] == pytest.approx(4000.0)
-    assert (told["server_us_per_step"], told["wal_bytes_per_step"]) == (pytest.approx(50_000.0), 2000.0)
+    assert (told["server_us_per_step"], told["wal_bytes_per_step"]) == (pytest.approx(25_000.0), 1000.0)
+    # Rates count what ran within the phase, costs are shared by all that ran until the last flow had ended.
+    assert (told["steps_per_s"], told["round_trips_per_step"]) == (2.0, 0.25)
 
 
 def test_the_full_plan_runs_the_long_arm_last() -> None:
@@ -62,6 +65,18 @@ def test_the_full_plan_runs_the_long_arm_last() -> None:
     assert arms[-1].name == "closed-3-long" and arms[-1].seconds == 180.0
     assert len({arm.name for arm in arms}) == len(arms)
     assert {arm.in_flight for arm in arms if arm.steps >= 100} == {engine.LONG_FLOWS_IN_FLIGHT}
+
+
+def test_the_arm_of_the_latency_figure_lasts_a_minute_but_in_a_quick_look() -> None:
+    seconds = {arm.name: arm.seconds for arm in engine.arms_of(FULL.engine)}
+    assert seconds[f"open-{engine.LATENCY_PER_S}"] >= 60.0
+    quick = {arm.name: arm.seconds for arm in engine.arms_of(QUICK.engine)}
+    assert quick[f"open-{engine.LATENCY_PER_S}"] == QUICK.engine.open_s
+
+
+def test_the_generators_own_share_is_measured() -> None:
+    share = generator_us_per_flow()
+    assert set(share) == {"closed", "open"} and min(share.values()) > 0
 
 
 def test_the_flows_have_the_steps_they_say() -> None:
