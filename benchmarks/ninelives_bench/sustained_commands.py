@@ -26,6 +26,8 @@ def try_load(
     set_: Annotated[list[str] | None, typer.Option("--set", help="A server setting, name=value; repeatable.")] = None,
     storage: Annotated[list[str] | None, typer.Option(help="Of a table, table:name=value; repeatable.")] = None,
     no_autovacuum: Annotated[list[str] | None, typer.Option(help="A table that is not vacuumed; repeatable.")] = None,
+    checkpoint_first: Annotated[bool, typer.Option("--checkpoint-first", help="Behind the saturation.")] = False,
+    vacuum_later: Annotated[list[str] | None, typer.Option(help="A table vacuumed only while measured.")] = None,
     recycled: Annotated[int, typer.Option(min=0, help="WAL segments that are there to recycle before.")] = 0,
     postgres: Annotated[str | None, typer.Option(help="16 or 18 (default: the newest embedded).")] = None,
     window: Annotated[float, typer.Option(min=0.1)] = 5.0,
@@ -41,7 +43,8 @@ def try_load(
     parameters += [(table, "autovacuum_enabled", "off") for table in no_autovacuum or ()]
     trial = Trial(
         rate, seconds, flows, saturate, recycled=recycled, window_s=window, postgres=postgres, seed=seed,
-        settings=settings, storage=tuple(parameters),
+        settings=settings, storage=tuple(parameters), vacuumed_later=tuple(vacuum_later or ()),
+        checkpoint_first=checkpoint_first,
     )  # fmt: skip
     found = plain(run_trial(trial))
     for line in lines_of(found):
@@ -75,6 +78,11 @@ def lines_of(found: dict[str, Any]) -> list[str]:
         "checkpoint: {buffers:.0f} buffers, write {write_s} s, sync {sync_s} s (longest {longest_sync_s} s);"
         " WAL files {added:.0f} added, {removed:.0f} removed, {recycled:.0f} recycled".format(**one)
         for one in found["checkpoints"]
+    ]
+    lines += [
+        f"vacuum of {one['table']}: {one.get('pages', 0):,} pages in {one.get('seconds', 0.0):.1f} s,"
+        f" {one.get('wal_bytes', 0) / 1e6:.0f} MB of WAL, {one.get('full_pages', 0):,} full pages"
+        for one in found["vacuums"]
     ]
     lines += _waits("all the time", found["waits"][:8])
     lines += [

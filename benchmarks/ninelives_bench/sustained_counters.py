@@ -14,6 +14,10 @@ _COMPLETE: Final = re.compile(
     r"checkpoint complete: wrote (\d+) buffers.*?(\d+) WAL file\(s\) added, (\d+) removed, (\d+) recycled;"
     r" write=([0-9.]+) s, sync=([0-9.]+) s, total=([0-9.]+) s; sync files=(\d+), longest=([0-9.]+) s"
 )
+_VACUUM: Final = re.compile(r'automatic vacuum of table "[^"]*\.ninelives\.([^".]+)"')
+_SCANNED: Final = re.compile(r"pages: .*?(\d+) scanned")
+_WAL: Final = re.compile(r"WAL usage: (\d+) records, (\d+) full page images, (\d+) bytes")
+_ELAPSED: Final = re.compile(r"elapsed: ([0-9.]+) s")
 
 Counters = dict[str, float]
 
@@ -47,6 +51,28 @@ def checkpoints_of(lines: Iterable[str]) -> list[dict[str, float]]:
     names = ("buffers", "added", "removed", "recycled", "write_s", "sync_s", "total_s", "files", "longest_sync_s")
     found = (_COMPLETE.search(line) for line in lines)
     return [dict(zip(names, map(float, match.groups()), strict=True)) for match in found if match is not None]
+
+
+def vacuums_of(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Return what the log says of each automatic vacuum of the runtime's tables: pages, and WAL that it wrote."""
+    found: list[dict[str, Any]] = []
+    current: dict[str, Any] | None = None
+    for line in lines:
+        named = _VACUUM.search(line)
+        if named is not None:
+            current = {"table": named[1]}
+            found.append(current)
+        elif not line.startswith("\t"):
+            current = None
+        if current is None:
+            continue
+        if (pages := _SCANNED.search(line)) is not None:
+            current["pages"] = int(pages[1])
+        if (wal := _WAL.search(line)) is not None:
+            current |= {"records": int(wal[1]), "full_pages": int(wal[2]), "wal_bytes": int(wal[3])}
+        if (took := _ELAPSED.search(line)) is not None:
+            current["seconds"] = float(took[1])
+    return found
 
 
 def _numbers(connection: psycopg.Connection, view: str) -> Iterable[tuple[str, float]]:

@@ -23,7 +23,7 @@ from ninelives_bench.engine_load import FlowOrder, FlowsSeen, run_flows
 from ninelives_bench.ground import open_ground
 from ninelives_bench.pacer import poisson
 from ninelives_bench.sustained import describe_windows
-from ninelives_bench.sustained_counters import checkpoints_of, counted_since, look_at_counters
+from ninelives_bench.sustained_counters import checkpoints_of, counted_since, look_at_counters, vacuums_of
 from ninelives_bench.sustained_watch import Seen, ServerWatch, processor_shares, share_of_waits, stalls
 from ninelives_bench.tables import describe_growth, look_at_tables
 
@@ -55,6 +55,10 @@ class Trial:
     """Of the server, over the rig's own."""
     storage: tuple[tuple[str, str, str], ...] = ()
     """Parameters of tables: name of the table, of the parameter, value."""
+    checkpoint_first: bool = False
+    """A checkpoint between the saturation and the measured phase: every page then costs a full image again."""
+    vacuumed_later: tuple[str, ...] = ()
+    """Tables that autovacuum leaves alone until the measured phase begins, so that it comes within it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +77,16 @@ def run_trial(trial: Trial) -> dict[str, Any]:
         open_ground(postgres=trial.postgres, options=LOGGED | {"track_wal_io_timing": "on"} | trial.settings) as ground,
         ground.database() as dsn,
     ):
-        for table, name, value in trial.storage:
+        off = tuple((table, "autovacuum_enabled", "off") for table in trial.vacuumed_later)
+        for table, name, value in trial.storage + off:
             set_storage(dsn, table, name, value)
         fill_segments(ground.server.dsn, trial.recycled)
         with _loaded(trial, dsn) as nodes:
+            if trial.checkpoint_first:
+                with psycopg.connect(dsn, autocommit=True) as connection:
+                    connection.execute("checkpoint")
+            for table in trial.vacuumed_later:
+                set_storage(dsn, table, "autovacuum_enabled", "on")
             before, tables = look_at_counters(ground.server.dsn), look_at_tables(dsn)
             log_bytes = ground.server.log.stat().st_size
             with ServerWatch(ground, _node_processes) as watch:
@@ -90,7 +100,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
     stretch = Stretch(_observed(answer), began_at, spells, watch.seen)
     return _told(trial, stretch) | {
         "failed": answer.failed if isinstance(answer, FlowsSeen) else answer.refused,
-        "tables": growth, "checkpoints": checkpoints_of(logged), "counters": counters,
+        "tables": growth, "checkpoints": checkpoints_of(logged), "vacuums": vacuums_of(logged), "counters": counters,
     }  # fmt: skip
 
 
@@ -151,7 +161,13 @@ def _told(trial: Trial, stretch: Stretch) -> dict[str, Any]:
     windows, columns = describe_windows(observed, trial.window_s, stretch.spells, began_at)
     for window in windows:
         begin = began_at + window["at_s"]
-        window |= processor_shares(seen, begin, begin + trial.window_s)
+        end = begin + trial.window_s
+        kept = [(dirty, writing) for at, dirty, writing in seen.unwritten if begin <= at < end]
+        window |= processor_shares(seen, begin, end) | {
+            "stalls": stalls(seen, begin, end)[:5],
+            "dirty_mb": max((one[0] for one in kept), default=None),
+            "writing_mb": max((one[1] for one in kept), default=None),
+        }
     spikes = spikes_of(observed.due_s, columns["response_ms"], observed.seconds)
     spans = [(began_at + at, began_at + at + max(_BIN_S, worst_ms / 1e3)) for at, worst_ms in spikes]
     whole = [(began_at, began_at + observed.seconds)]

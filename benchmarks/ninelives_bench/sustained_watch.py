@@ -61,6 +61,8 @@ class Seen:
     doing: list[Doing] = field(default_factory=list)
     cpu: list[tuple[float, dict[str, Used], float]] = field(default_factory=list)
     """Until when, what each kind of process used since the look before, and what the whole machine did."""
+    unwritten: list[tuple[float, float, float]] = field(default_factory=list)
+    """When, and the megabytes that the kernel has not written yet and that it is writing, of all files."""
 
 
 class ServerWatch:
@@ -115,6 +117,7 @@ class ServerWatch:
                 now_busy, now = machine_s(), self._processor(own.info.backend_pid, kinds)
                 self.seen.cpu.append((at, used_by(kinds, before, now), now_busy - busy))
                 before, busy = now, now_busy
+                self.seen.unwritten.append((at, *unwritten_mb()))
 
     def _processor(self, own: int, kinds: dict[int, str]) -> dict[int, tuple[float, float]]:
         for name, pid in self._others():
@@ -188,6 +191,12 @@ def machine_s() -> float:
         int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     )
     return (user + nice + system + irq + softirq) / 100
+
+
+def unwritten_mb() -> tuple[float, float]:
+    """Return how much the kernel has still to write and how much it is writing."""
+    told = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    return float(told["Dirty"].split()[0]) / 1e3, float(told["Writeback"].split()[0]) / 1e3
 
 
 def share_of_waits(seen: Seen, spans: Sequence[tuple[float, float]]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from ninelives_bench.ground import Ground
 from ninelives_bench.sustained_commands import app, pair_of, storage_of
-from ninelives_bench.sustained_counters import checkpoints_of, counted_since, look_at_counters
+from ninelives_bench.sustained_counters import checkpoints_of, counted_since, look_at_counters, vacuums_of
 from ninelives_bench.sustained_trial import Trial, fill_segments, run_trial, set_storage, spikes_of
 from ninelives_bench.sustained_watch import (
     NO_PROCESSOR,
@@ -45,6 +45,21 @@ def test_the_log_of_both_releases_tells_what_a_checkpoint_did_to_the_wal() -> No
     first, second = checkpoints_of([LINE_18, "LOG:  checkpoint starting: time", LINE_16])
     assert (first["added"], first["removed"], first["recycled"], first["longest_sync_s"]) == (1, 2, 37, 0.063)
     assert (second["buffers"], second["recycled"], second["write_s"]) == (91, 1, 4.1)
+
+
+def test_the_log_tells_how_much_wal_a_vacuum_wrote() -> None:
+    lines = [
+        'LOG:  automatic vacuum of table "bench_3.ninelives.flow_step": index scans: 0',
+        "\tpages: 0 removed, 1694 remain, 1690 scanned (99.76% of total), 0 eagerly scanned",
+        "\tWAL usage: 3390 records, 1688 full page images, 13721804 bytes, 0 buffers full",
+        "\tsystem usage: CPU: user: 0.01 s, system: 0.00 s, elapsed: 1.25 s",
+        'LOG:  automatic analyze of table "bench_3.ninelives.flow_step"',
+        "\tWAL usage: 9 records, 9 full page images, 9 bytes",
+    ]
+    assert vacuums_of(lines) == [
+        {"table": "flow_step", "pages": 1690, "records": 3390, "full_pages": 1688, "wal_bytes": 13721804,
+         "seconds": 1.25}
+    ]  # fmt: skip
 
 
 def test_settings_and_storage_parameters_are_split() -> None:
@@ -147,12 +162,14 @@ def test_a_trial_on_a_server_of_its_own(flows: bool) -> None:
     trial = Trial(
         200, 1.0, flows, saturate_s=0.3, in_flight=20, recycled=2, window_s=0.5,
         settings={"min_wal_size": "64MB"}, storage=(("flow_step", "fillfactor", "90"),),
+        checkpoint_first=True, vacuumed_later=("flow_step",),
     )  # fmt: skip
     found = run_trial(trial)
     assert (found["failed"], found["unanswered"]) == (0, 0)
     assert found["response_ms"]["n"] == sum(window["n"] for window in found["windows"]) == 200
     assert {table["name"] for table in found["tables"]} >= {"flow_step"}
     assert found["counters"]["pg_stat_wal.wal_records"] > 200
+    assert all(window["dirty_mb"] is None or window["dirty_mb"] >= 0 for window in found["windows"])
     assert found["processors"][NODE]["running"] > 0
 
 
