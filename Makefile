@@ -59,7 +59,7 @@ model: install ## explore the whole model of the store protocol and its mutants 
 check: install ## ruff, mypy, style, unit and checker tests (under 60 seconds)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q -m 'not slow' tests/style tests/unit tests/checkers $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow' tests/style tests/unit tests/checkers $(ARGS)
 
 ci: ## what the build server runs: check, test, wheel-check
 	@bash .ci/run

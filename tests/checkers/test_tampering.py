@@ -52,6 +52,7 @@ def accepted_changes(story: Story, root: Path, shown: set[str]) -> list[str]:
     return accepted
 
 
+@pytest.mark.slow
 def test_every_change_is_detected(tmp_path: Path) -> None:
     assert accepted_changes(buried(), tmp_path / "bundle", set()) == []
 
