@@ -24,7 +24,7 @@ RUN_OPTIONS = $(call option,FLOWS,--flows) $(call option,KILLS,--kills) $(call o
 TELL_CODE = code=$$?; if [ $$code -ne 0 ]; then echo "$@: the exit code is $$code (1 FAIL,\
  2 INCONCLUSIVE or interrupted, 3 broken or wrong usage); make itself reports any failure as 2" >&2; fi; exit $$code
 
-.PHONY: help install chaos sabotage test model check ci bench bench-compare report wheel-check clean
+.PHONY: help install chaos sabotage test model check ci bench bench-compare bench-publish report wheel-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +71,10 @@ bench: install ## measure what a durable step costs, beside PostgreSQL itself (4
 bench-compare: install ## compare two result folders: make bench-compare A=dir B=dir
 	@$(if $(and $(value A),$(value B)),,echo 'make bench-compare: name two result folders: A=dir B=dir' >&2; exit 1;) \
 	  $(BIN)/python -m ninelives_bench compare $(call option,A,) $(call option,B,) $(ARGS); $(TELL_CODE)
+
+bench-publish: install ## write reports/published/B7.md and B8.md from a whole run: make bench-publish BENCH=dir
+	@$(if $(value BENCH),,echo 'make bench-publish: name the result folder: make bench-publish BENCH=dir' >&2; exit 1;) \
+	  $(BIN)/python -m ninelives_bench publish $(call option,BENCH,) $(ARGS); $(TELL_CODE)
 
 report: install ## write report.md and plots again from a bundle: make report BUNDLE=dir
 	@$(if $(value BUNDLE),,echo 'make report: name the bundle: make report BUNDLE=reports/evidence/NAME' >&2; exit 1;) \

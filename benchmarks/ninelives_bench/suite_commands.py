@@ -1,4 +1,4 @@
-"""The command line: `python -m ninelives_bench run`, `judge` and `compare`."""
+"""The command line: `python -m ninelives_bench run`, `judge`, `compare` and `publish`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ninelives_rig.cluster.errors import ClusterError
 from ninelives_rig.verdict import Status
 
 _EVIDENCE: Final = Path(__file__).parents[2] / "reports" / "evidence"
+_PUBLISHED: Final = Path(__file__).parents[2] / "reports" / "published"
 _TABLE_WIDTH: Final = 110
 
 app = typer.Typer(
@@ -83,6 +84,24 @@ def compare_command(
     except Exception as error:
         _fail(error)
     raise typer.Exit(code)
+
+
+@app.command("publish")
+def publish_command(
+    folder: Annotated[Path, typer.Argument(help="A result folder of a whole run of committed code.")],
+    into: Annotated[Path, typer.Option(help="Where the reports go.")] = _PUBLISHED,
+) -> None:
+    """Write B7.md and B8.md with their plots to where they are committed; refused for a run that proves nothing."""
+    try:
+        # Here, so that a run does not import what only a report needs.
+        from ninelives_reports.bench_report import publish_bench_report
+
+        publish_bench_report(folder, into)
+    except ValueError as error:
+        _fail(ResultsRefused(str(error)))
+    except Exception as error:
+        _fail(error)
+    typer.echo(f"published: {into / 'B7.md'}, {into / 'B8.md'}")
 
 
 def _show(summary: dict[str, Any], verdicts: dict[str, Any]) -> None:

@@ -84,6 +84,15 @@ def test_judge_gives_the_exit_code_of_the_verdict(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["judge", str(tmp_path)]).exit_code == 3
 
 
+def test_only_a_whole_run_is_published(tmp_path: Path) -> None:
+    write_run(tmp_path / "run")
+    into = ["--into", str(tmp_path / "published")]
+    assert CliRunner().invoke(app, ["publish", str(tmp_path / "run"), *into]).exit_code == 0
+    assert (tmp_path / "published" / "B7.md").exists() and (tmp_path / "published" / "B8.md").exists()
+    for folder in (tmp_path, tmp_path / "nothing"):
+        assert CliRunner().invoke(app, ["publish", str(folder), *into]).exit_code == 3
+
+
 def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["run", "--only", "b9", "--out", str(tmp_path)])
     assert done.exit_code == 3
