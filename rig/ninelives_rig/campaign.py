@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ninelives_rig.engines.base import LostAnswers, Workload
+from ninelives_rig.evidence.spec import FAULT_EVENTS
 from ninelives_rig.refusal import Refused
 
 FLOWS_MAX = 1 << 24
 """An instance's id has room for an index below this."""
+_OF_LINES = frozenset({"cut", "deafen", "delay"})
+# Those that change settings or take every connection are not done to a server that others may use.
+_OF_OWN_SERVER = frozenset({"crash", "restart", "freeze-server", "read-only", "impatient", "take-connections"})
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,10 @@ class KillPlan:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Something the coordinator does to a node when a share of the flows is done and so many rows are committed.
+    """A fault that the coordinator inflicts when a share of the flows is done and so many rows are committed.
 
-    ``terminate`` asks it to leave. ``freeze`` stops it for ``hold_s`` seconds. ``bury`` declares it dead in the
-    store while it lives, and lets everything else go on.
+    ``action`` is one of ``ninelives_rig.evidence.spec.FAULT_EVENTS``. What lasts does so for ``hold_s`` seconds. Faults
+    of nodes hit those of the ``role``, by turns.
     """
 
     action: str
@@ -48,8 +52,11 @@ class Disturbance:
     at_rows: int = 0
 
     def __post_init__(self) -> None:
-        if self.action not in ("terminate", "freeze", "bury") or not 0 <= self.at_done < 1:
-            raise Refused(f"disturbance {self.action!r} at {self.at_done}: terminate, freeze or bury, at 0 to below 1")
+        if self.action not in FAULT_EVENTS or not 0 <= self.at_done < 1 or self.hold_s < 0:
+            known = ", ".join(FAULT_EVENTS)
+            raise Refused(
+                f"disturbance {self.action!r} at {self.at_done} for {self.hold_s} s: one of {known}, at 0 to below 1"
+            )
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,16 @@ class Arm:
             "versions": self.recovery_version is not None,
         }
         return frozenset(name for name, wanted in asked.items() if wanted)
+
+    @property
+    def lines(self) -> bool:
+        """Whether its nodes reach the server through lines that can be cut."""
+        return any(one.action in _OF_LINES for one in self.disturbances)
+
+    @property
+    def own_server(self) -> bool:
+        """Whether it needs a server whose processes are the run's own."""
+        return any(one.action in _OF_OWN_SERVER for one in self.disturbances)
 
     @property
     def expect(self) -> dict[str, int]:

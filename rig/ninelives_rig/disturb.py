@@ -1,71 +1,59 @@
-"""What the coordinator itself does to nodes while an arm runs: asks one to leave, freezes or buries one."""
+"""The coordinator's faults in the course of an arm: each begins when its share is done and heals behind its time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ninelives_rig.campaign import Disturbance
-from ninelives_rig.nodes import Fleet, Node
+from ninelives_rig.nemesis import NEMESES, Ground, Nemesis
 
 
 class Disturbances:
-    """Carries out an arm's disturbances when their share of the flows is done; kills deliver themselves."""
+    """Carries out an arm's disturbances in the order in which they fall due; kills deliver themselves."""
 
-    def __init__(
-        self, planned: Sequence[Disturbance], flows: int, fleet: Fleet, bury: Callable[[str], bool]
-    ) -> None:
-        """``bury`` gets a living process's name and declares it dead in the store; false if it is not known there."""
-        self._due = sorted(planned, key=lambda one: one.at_done)
+    def __init__(self, planned: Sequence[Disturbance], flows: int, ground: Ground) -> None:
+        self._due = sorted(planned, key=lambda one: (one.at_done, one.at_rows))
         self._flows = flows
-        self._fleet = fleet
-        self._bury = bury
-        self._frozen: list[tuple[float, Node]] = []
+        self._ground = ground
+        self._lasting: list[Nemesis] = []
+        self.changes = 0
+        """How many faults have begun or been healed."""
 
     def tick(self, done: int, rows: int) -> None:
         """Do what is due now that so many flows are done and so many rows are committed."""
         now = time.monotonic()
-        for until, node in list(self._frozen):
-            if now >= until:
-                self._thaw(until, node)
+        for nemesis in list(self._lasting):
+            if now >= nemesis.heal_at:
+                self._heal(nemesis)
         while self._due and done >= self._due[0].at_done * self._flows and rows >= self._due[0].at_rows:
-            # One that is on its way out already would make two disturbances one.
-            candidates = [n for n in self._fleet.nodes if n.order.role == self._due[0].role and not n.retired]
-            if not candidates or not self._carry_out(self._due[0], self._choose(candidates)):
+            if self.server_silent:  # What is due waits: the server could not be asked how far the arm is.
+                return
+            nemesis = NEMESES[self._due[0].action](self._ground, self._due[0], len(self._due))
+            if not nemesis.begin():
                 return
             self._due.pop(0)
+            self.changes += 1
+            if nemesis.lasts:
+                self._lasting.append(nemesis)
 
-    def _choose(self, candidates: Sequence[Node]) -> Node:
-        """Whose turn it is; of those that leave the oldest, because one that has just come holds nothing yet."""
-        if self._due[0].action == "terminate":
-            return min(candidates, key=lambda node: node.identity.start_time)
-        return candidates[len(self._due) % len(candidates)]
-
-    def _carry_out(self, disturbance: Disturbance, node: Node) -> bool:
-        """Do it to this node; false if that cannot be done yet."""
-        if disturbance.action == "terminate":
-            self._fleet.retire(node)
-        elif disturbance.action == "bury":
-            if not self._bury(node.order.process):
-                return False
-            self._fleet.note_burial(node)
-        else:
-            self._fleet.freeze(node)
-            self._frozen.append((time.monotonic() + disturbance.hold_s, node))
-        return True
+    @property
+    def server_silent(self) -> bool:
+        """Whether the server answers nobody now, because of a fault that lasts."""
+        return any(nemesis.silences for nemesis in self._lasting)
 
     @property
     def over(self) -> bool:
         """Whether everything planned has been done and undone."""
-        return not self._due and not self._frozen
+        return not self._due and not self._lasting
 
     def heal(self) -> None:
-        """Let every frozen node go on, and plan nothing more."""
+        """Undo whatever lasts, and plan nothing more."""
         self._due.clear()
-        for until, node in list(self._frozen):
-            self._thaw(until, node)
+        for nemesis in list(self._lasting):
+            self._heal(nemesis)
 
-    def _thaw(self, until: float, node: Node) -> None:
-        self._frozen.remove((until, node))
-        if node in self._fleet.nodes:
-            self._fleet.thaw(node)
+    def _heal(self, nemesis: Nemesis) -> None:
+        self._lasting.remove(nemesis)
+        nemesis.heal()
+        self.changes += 1

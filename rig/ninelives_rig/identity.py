@@ -47,6 +47,11 @@ class ProcessIdentity:
         stat = _read_stat(self.pid)
         return stat is not None and stat.start_time == self.start_time and stat.state not in "ZX"
 
+    def state(self) -> str:
+        """Return the kernel's letter for what this very process does now (T: stopped); X when it is gone."""
+        stat = _read_stat(self.pid)
+        return stat.state if stat is not None and stat.start_time == self.start_time else "X"
+
     def kill(self, number: int = signal.SIGKILL) -> bool:
         """Send a signal if pid and start time both match; return whether it was sent.
 
@@ -162,3 +167,12 @@ def wait_dead(processes: Iterable[ProcessIdentity], timeout_s: float) -> list[Pr
         time.sleep(_POLL_S)
         left = [process for process in left if process.alive()]
     return left
+
+
+def wait_stopped(processes: Iterable[ProcessIdentity], timeout_s: float) -> int:
+    """Wait until every process that still lives is stopped (SIGSTOP); return how many are when the time is up."""
+    end = time.monotonic() + timeout_s
+    all_of_them = list(processes)
+    while any(process.state() not in "TZX" for process in all_of_them) and time.monotonic() < end:
+        time.sleep(_POLL_S)
+    return sum(process.state() == "T" for process in all_of_them)

@@ -27,6 +27,7 @@ from ninelives_rig.schedule import Kill
 
 _PRELOAD = ("ninelives_rig.lifeline", "ninelives_rig.node_entry", "uvloop", "orjson", "psycopg")
 _FAILURES_IN_A_ROW_MAX = 8
+_RESPAWN_S, _RESPAWN_S_MAX = 0.05, 1.0
 _END_TIMEOUT_S = 10.0
 
 
@@ -99,7 +100,8 @@ class Fleet:
         self._context = multiprocessing.get_context("forkserver")
         self._nodes: dict[str, Node] = {}
         self._incarnations: dict[str, int] = {}
-        self._failures = 0
+        self._failures: dict[str, int] = {}
+        self._owed: list[tuple[float, NodeOrder]] = []
         self._stopping = False
 
     @property
@@ -118,6 +120,7 @@ class Fleet:
 
         Raises ``NodesBroken`` when nodes keep ending without having been killed.
         """
+        self._spawn_owed()
         if not self._nodes:
             time.sleep(timeout_s)
             return 0
@@ -130,22 +133,7 @@ class Fleet:
     def retire(self, node: Node) -> None:
         """Ask one node to leave in order (SIGTERM); another takes its slot when it is gone."""
         node.retired = True
-        self._recorder.event("process.terminated", child=node.order.process, child_pid=node.identity.pid)
         node.identity.kill(signal.SIGTERM)
-
-    def freeze(self, node: Node) -> None:
-        """Stop one node where it stands (SIGSTOP)."""
-        self._recorder.event("process.frozen", child=node.order.process, child_pid=node.identity.pid)
-        node.identity.kill(signal.SIGSTOP)
-
-    def note_burial(self, node: Node) -> None:
-        """Write down that one node is being declared dead while it lives; that is all that happens to its process."""
-        self._recorder.event("process.buried", child=node.order.process, child_pid=node.identity.pid)
-
-    def thaw(self, node: Node) -> None:
-        """Let a frozen node go on (SIGCONT)."""
-        node.identity.kill(signal.SIGCONT)
-        self._recorder.event("process.thawed", child=node.order.process, child_pid=node.identity.pid)
 
     def stop(self, drain_s: float, on_wait: Callable[[], None] = lambda: None) -> None:
         """End every node: in order within ``drain_s``, then by SIGKILL. Nothing is replaced any more."""
@@ -212,17 +200,29 @@ class Fleet:
         )
         was_killed = exitcode == -signal.SIGKILL
         self.killed += was_killed and not self._stopping
-        self._failures = 0 if was_killed or node.retired else self._failures + 1
+        slot = node.order.slot
+        self._failures[slot] = failures = 0 if was_killed or node.retired else self._failures.get(slot, 0) + 1
         if self._stopping:
             return
-        if self._failures > _FAILURES_IN_A_ROW_MAX:
+        if failures > _FAILURES_IN_A_ROW_MAX:
             log = node.order.arm_root / "logs" / f"{node.order.process}.log"
             raise NodesBroken(
-                f"{self._failures} nodes in a row ended by themselves; the last, {node.order.process}, with exit code "
+                f"{failures} nodes in a row ended by themselves; the last, {node.order.process}, with exit code "
                 f"{exitcode}. The end of {log}:\n{_tail(log)}"
             )
-        self.restarts += 1
-        self._spawn(node.order)
+        # One that ends by itself meets what it cannot cope with, a full server perhaps: the next one comes later.
+        delay_s = min(_RESPAWN_S_MAX, _RESPAWN_S * 2**failures) if failures else 0.0
+        self._owed.append((time.monotonic() + delay_s, node.order))
+        self._spawn_owed()
+
+    def _spawn_owed(self) -> None:
+        """Replace the nodes whose turn has come."""
+        now = time.monotonic()
+        due = [] if self._stopping else [entry for entry in self._owed if entry[0] <= now]
+        for entry in due:
+            self._owed.remove(entry)
+            self.restarts += 1
+            self._spawn(entry[1])
 
 
 def _identity(pid: int) -> ProcessIdentity:

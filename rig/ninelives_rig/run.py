@@ -113,7 +113,7 @@ def prepare(request: Request, display: Display) -> Iterator[Rig]:
     The output directory is taken last: whatever is refused leaves the bundle that is there alone.
     """
     engine = load_engine(request.engine)
-    arms, skipped = _applicable(request.campaign, engine)
+    arms, skipped = _applicable(request, engine)
     with ExitStack() as stack:
         kept = stack.enter_context(_told_at_the_end(display)) if request.keep else Kept()
         run_directory = stack.enter_context(RunDirectory.create())
@@ -188,17 +188,21 @@ def _bundle(out: Path) -> Iterator[BundleWriter]:
                 out.rmdir()
 
 
-def _applicable(campaign: Campaign, engine: Engine) -> tuple[tuple[Arm, ...], dict[str, str]]:
-    """Part the arms that this engine can run from those that ask for what it does not declare."""
+def _applicable(request: Request, engine: Engine) -> tuple[tuple[Arm, ...], dict[str, str]]:
+    """Part the arms that can be run here from those that ask for what the engine or this run does not have."""
     arms, skipped = [], {}
-    for arm in campaign.arms:
+    given = request.dsn is not None or request.postgres == "docker"
+    for arm in request.campaign.arms:
         reason = _missing(arm, engine)
+        if reason is None and arm.own_server and given:
+            reason = "its faults are of a whole server, and this run has none of its own"
         if reason:
             skipped[arm.name] = reason
         else:
             arms.append(arm)
     if not arms:
-        raise Refused(f"engine {engine.name!r} can run no arm of {campaign.name!r}: {next(iter(skipped.values()))}")
+        reason = next(iter(skipped.values()))
+        raise Refused(f"engine {engine.name!r} can run no arm of {request.campaign.name!r}: {reason}")
     return tuple(arms), skipped
 
 

@@ -11,15 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import psycopg
 
 from ninelives_rig.campaign import Arm, Campaign
 from ninelives_rig.cluster.dsn import impatient
+from ninelives_rig.cluster.errors import ClusterError
 from ninelives_rig.cluster.ladder import OpenServer
 from ninelives_rig.disturb import Disturbances
 from ninelives_rig.engines.base import Engine, NodeOrder, NodeSettings, Store
 from ninelives_rig.evidence.writer import ArmFolder, BundleWriter
+from ninelives_rig.nemesis import Ground
+from ninelives_rig.nemesis.lines import Lines
 from ninelives_rig.nodes import Fleet, NodesBroken
 from ninelives_rig.operations import OperatorThread, Sightings
 from ninelives_rig.progress import Display
@@ -142,7 +146,17 @@ def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
     folder.schedule([kill.as_json() for kill in kills])
     store = Store(rig.server.dsn, arm_schema(rig.schema, rig.arms, arm))
     recorder = Recorder(folder.history, "coordinator")
-    fleet = Fleet(_orders(rig, arm, instances, store, folder, work), kills, rig.run_directory, recorder)
+    lines = _lines(rig, arm)
+    fleet = Fleet(_orders(rig, arm, instances, store, lines, folder, work), kills, rig.run_directory, recorder)
+    ground = Ground(
+        fleet=fleet,
+        bury=partial(rig.engine.bury, store),
+        recorder=recorder,
+        chance=Random(f"{rig.seed}/{arm.name}/nemesis"),
+        dsn=store.dsn,
+        server=rig.server.server,
+        lines=lines,
+    )
     stage = Stage(
         rig=rig,
         arm=arm,
@@ -153,7 +167,7 @@ def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
         instances=instances,
         kills=kills,
         fleet=fleet,
-        disturbances=Disturbances(arm.disturbances, arm.flows, fleet, partial(rig.engine.bury, store)),
+        disturbances=Disturbances(arm.disturbances, arm.flows, ground),
         operations=_operations(arm, rig.seed, instances, folder, recorder),
         probe=Probe(store.dsn, rig.engine.progress_query(store)),
         movement=Movement(arm.ttl_s),
@@ -166,12 +180,39 @@ def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
     finally:
         with interrupts_held_back():
             fleet.kill()
+            _undo_faults(stage)
             if stage.operations is not None:
                 stage.operations.close()
             stage.probe.close()
             recorder.close()
+            if lines is not None:
+                lines.close()
             if not rig.keep:
                 _discard(rig, store)
+
+
+def _undo_faults(stage: Stage) -> None:
+    """Heal what an arm that was cut short left behind, so that what follows finds a server that answers."""
+    try:
+        stage.disturbances.heal()
+    except (ClusterError, psycopg.Error, TimeoutError) as error:
+        stage.rig.display.say(f"a fault of the arm {stage.arm.name} could not be undone: {error}")
+
+
+def _lines(rig: Rig, arm: Arm) -> Lines | None:
+    """Open a line for each slot of an arm whose plan is to cut some."""
+    if not arm.lines:
+        return None
+    # Short, because a socket's path may be.
+    lines = Lines(rig.server.dsn, rig.run_directory.path / f"l{rig.arms.index(arm)}")
+    lines.open([f"{role}-{number}" for role, number in _roles(arm)])
+    return lines
+
+
+def _roles(arm: Arm) -> list[tuple[str, int]]:
+    """Return every place that the arm has for a node, by role and number."""
+    workers = [(WORKER, number) for number in range(1, arm.workers + 1)]
+    return workers + [("recovery", number) for number in range(1, arm.recovery_nodes + 1)]
 
 
 def arm_schema(prefix: str, arms: tuple[Arm, ...], arm: Arm) -> str:
@@ -237,22 +278,21 @@ def collect(stage: Stage) -> None:
 
 
 def _orders(
-    rig: Rig, arm: Arm, instances: list[Instance], store: Store, folder: ArmFolder, work: Path
+    rig: Rig, arm: Arm, instances: list[Instance], store: Store, lines: Lines | None, folder: ArmFolder, work: Path
 ) -> Iterator[NodeOrder]:
     """Make the orders of the arm's nodes; the workers' starts are dealt out to them in turn."""
     theirs = [one.index for one in instances if one.started_by == WORKER]
-    roles = [(WORKER, number) for number in range(1, arm.workers + 1)]
-    roles += [("recovery", number) for number in range(1, arm.recovery_nodes + 1)]
-    for role, number in roles:
+    for role, number in _roles(arm):
+        slot = f"{role}-{number}"
         flows_max = arm.flows_max
         if role == "recovery" and arm.recovery_flows_max is not None:
             flows_max = arm.recovery_flows_max
         yield NodeOrder(
-            process=f"{role}-{number}",
-            slot=f"{role}-{number}",
+            process=slot,
+            slot=slot,
             role=role,
             engine=rig.engine.name,
-            store=store,
+            store=store if lines is None else replace(store, dsn=lines.dsn(slot)),
             workload=arm.workload,
             settings=NodeSettings(arm.ttl_s, flows_max, arm.takeovers_max, arm.drain_s),
             arm_root=folder.root,
@@ -315,8 +355,9 @@ def _watch(stage: Stage, reached: Callable[[], bool]) -> None:
     limit_ns = stage.started_t + int(stage.arm.converge_timeout_s * 1e9)
     while True:
         stage.fleet.reap(_REAP_S)
-        progress = stage.probe.look()
-        stage.movement.note(progress.mark)
+        progress = stage.probe.latest if stage.disturbances.server_silent else stage.probe.look()
+        # A fault that begins or ends counts as movement: behind each, an arm has its whole patience again.
+        stage.movement.note((*progress.mark, stage.disturbances.changes))
         stage.disturbances.tick(progress.terminal, progress.rows)
         fired = stage.fired
         stage.rig.display.update(progress.terminal, f"{fired}/{len(stage.kills)} kills, {progress.takeovers} takeovers")

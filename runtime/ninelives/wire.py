@@ -104,14 +104,21 @@ class Wire:
                 await connection.execute(setting.encode())
             for channel in listen:
                 await connection.execute(psycopg.sql.SQL("listen {}").format(psycopg.sql.Identifier(channel)))
-            wire = cls(connection)
-            wire._enter_pipeline()
-            await wire._prepare(statements)
         except psycopg.Error as error:
             connection.pgconn.finish()
             raise StoreUnavailable(str(error).strip()) from error
         except BaseException:
             connection.pgconn.finish()
+            raise
+        wire = cls(connection)
+        try:
+            wire._enter_pipeline()
+            await wire._prepare(statements)
+        except psycopg.Error as error:
+            wire.close()
+            raise StoreUnavailable(str(error).strip()) from error
+        except BaseException:
+            wire.close()
             raise
         return wire
 
@@ -122,8 +129,12 @@ class Wire:
 
     async def _prepare(self, statements: Mapping[str, str]) -> None:
         done: asyncio.Future[Answer] = self._loop.create_future()
-        exchange = _Exchange(done.set_result)
-        self._in_flight.append(exchange)
+
+        def settle(answer: Answer) -> None:
+            if not done.done():
+                done.set_result(answer)
+
+        self._in_flight.append(_Exchange(settle))
         for name, text in statements.items():
             self._pg.send_prepare(name.encode(), text.encode())
         self._pg.pipeline_sync()
@@ -226,6 +237,7 @@ class Wire:
         if self.lost:
             return
         self.lost = True
+        # In front of the closing: a loop that still watches a closed descriptor aborts the whole process (libuv does).
         self._loop.remove_reader(self._fd)
         if self._writing:
             self._loop.remove_writer(self._fd)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ninelives import AtMostOnce, Call, Flow, NinelivesError, Node, Transactional, capability, instance_id_for, migrate
+from ninelives import AtMostOnce, Call, Flow, Node, Transactional, capability, instance_id_for, migrate
 from ninelives_scenarios.embedded import database
 
 
@@ -34,9 +34,6 @@ async def main(dsn: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        with database() as dsn:
-            migrate(dsn)
-            asyncio.run(main(dsn))
-    except NinelivesError as error:
-        raise SystemExit(f"error: {error}") from None
+    with database() as dsn:
+        migrate(dsn)
+        asyncio.run(main(dsn))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.checkers.cases import FAIL, UNSURE, events, told
 from tests.checkers.make_bundle import Story, identity
 from tests.checkers.operated_stories import buried, operated
+from tests.checkers.stories import frozen
 
 
 @told("signals.gone signals.row_without_signal", FAIL, operated)
@@ -49,6 +50,16 @@ def heartbeat_of_the_dead(story: Story) -> None:
 @told("disturbances.missing", UNSURE, buried)
 def fault_that_never_happened(story: Story) -> None:
     story.spec["disturbances"] = {"bury": 2}
+
+
+@told("disturbances.unhealed", UNSURE, frozen)
+def fault_that_was_never_undone(story: Story) -> None:
+    story.history.remove(events(story, "process.thawed")[0])
+
+
+@told("disturbances.unproved", UNSURE, buried)
+def fault_that_nothing_proves(story: Story) -> None:
+    del events(story, "process.buried")[0]["proof"]
 
 
 @told("fencing.zombie_went_on acknowledged.effect_before_commit", FAIL, buried)

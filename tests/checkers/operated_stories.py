@@ -43,7 +43,8 @@ def buried() -> Story:
     for index in (0, 1):
         story.claim("worker-1", index)
     story.step("worker-1", 0, 1)
-    story.event("coordinator", "process.buried", child="worker-1", child_pid=story.pids["worker-1"])
+    pid = story.pids["worker-1"]
+    story.event("coordinator", "process.buried", child="worker-1", child_pid=pid, proof="its session is marked dead")
     story.claim("recovery-1", 0)
     story.apply("worker-1", 0, 2, token=1)
     story.run("recovery-1", 0, first=2)

@@ -122,10 +122,10 @@ def frozen() -> Story:
     late = story.history.pop()
     story.step("worker-1", 0, 1)
     pid = story.pids["worker-1"]
-    story.event("coordinator", "process.frozen", child="worker-1", child_pid=pid)
+    story.event("coordinator", "process.frozen", child="worker-1", child_pid=pid, proof="SIGSTOP sent")
     for index in (0, 1):
         story.claim("recovery-1", index)
-    story.event("coordinator", "process.thawed", child="worker-1", child_pid=pid)
+    story.event("coordinator", "process.thawed", child="worker-1", child_pid=pid, proof="was in state T")
     story.apply("worker-1", 0, 2, token=1)
     story.history.append({**late, "t": story.now()})
     story.run("recovery-1", 0, first=2)

@@ -26,7 +26,7 @@ def block(language: str) -> str:
 
 def test_the_example_is_the_file_and_short() -> None:
     assert block("python") == EXAMPLE.read_text(encoding="utf-8")
-    assert len(block("python").splitlines()) < 45
+    assert len(block("python").splitlines()) < 40
 
 
 @pytest.mark.postgres

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 from ninelives_rig.campaign import Disturbance
 from ninelives_rig.disturb import Disturbances
+from ninelives_rig.nemesis import Ground
+from ninelives_rig.recorder import Recorder
 
 
 @dataclass
@@ -18,6 +22,7 @@ class Order:
 @dataclass
 class Identity:
     start_time: int
+    pid: int = 4711
 
 
 @dataclass
@@ -37,10 +42,11 @@ class Fleet:
         self.asked.append(node.order.process)
 
 
-def test_departures_that_fall_due_together_are_of_different_nodes() -> None:
+def test_departures_that_fall_due_together_are_of_different_nodes(tmp_path: Path) -> None:
     fleet = Fleet([Stand(Order("worker", f"worker-{n}.1"), Identity(10 - n)) for n in (1, 2)])
     planned = [Disturbance("terminate", at_done) for at_done in (0.1, 0.2, 0.3)]
-    disturbances = Disturbances(planned, 100, cast(Any, fleet), lambda process: True)
+    ground = Ground(cast(Any, fleet), lambda process: True, Recorder(tmp_path, "coordinator"), Random(1))
+    disturbances = Disturbances(planned, 100, ground)
     disturbances.tick(done=50, rows=0)
     assert fleet.asked == ["worker-2.1", "worker-1.1"]  # the oldest first
     assert not disturbances.over

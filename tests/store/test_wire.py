@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import psycopg
 import pytest
 from tests.store.doors import open_transaction, run, sql, until_blocked
 
@@ -132,5 +133,31 @@ def test_a_statement_that_does_not_fit_the_schema_is_refused_when_it_opens(store
     async def main() -> None:
         with pytest.raises(StoreUnavailable, match="ninelives migrate"):
             await Wire.open(store_dsn, {"odd": "select missing from ninelives.flow_step"}, application_name="odd")
+
+    run(main())
+
+
+@pytest.mark.parametrize("failure", [psycopg.OperationalError("cut off"), asyncio.CancelledError()])
+def test_an_opening_that_fails_late_leaves_nothing_in_the_loop(
+    store_dsn: str, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    """A closed descriptor that uvloop still watches aborts the process at the next look."""
+    made: list[Wire] = []
+    enter = Wire._enter_pipeline
+
+    def fail(self: Wire) -> None:
+        raise failure
+
+    def note(self: Wire) -> None:
+        made.append(self)
+        enter(self)
+
+    monkeypatch.setattr(Wire, "_enter_pipeline", note)
+    monkeypatch.setattr(Wire, "_flush", fail)
+
+    async def main() -> None:
+        with pytest.raises(StoreUnavailable if isinstance(failure, psycopg.Error) else asyncio.CancelledError):
+            await Wire.open(store_dsn, STATEMENTS, application_name="wire")
+        assert asyncio.get_running_loop().remove_reader(made[0]._fd) is False
 
     run(main())

@@ -26,6 +26,7 @@ EXCEPTIONS = {
     "ninelives_rig.sabotage.slowness": {"ninelives"},
     "ninelives_rig.sabotage.planting": {"ninelives"},
     # What a user's own flow looks like.
+    "ninelives_scenarios.embedded": {"ninelives"},
     "ninelives_scenarios.order_example": {"ninelives"},
 }
 

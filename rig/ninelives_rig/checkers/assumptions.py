@@ -13,6 +13,8 @@ from ninelives_rig.checkers.recovery import recovery_of
 from ninelives_rig.verdict import Finding, Status
 
 UNSURE = Status.INCONCLUSIVE
+# A node that the server turned away is reaped so much later at most.
+_TURNED_AWAY_NS = 2_000_000_000
 # Where the body had returned, so that its effect had happened.
 _RETURNED = ("body.returned", "workload.returned")
 
@@ -81,7 +83,7 @@ def check_kills(facts: Facts) -> list[Finding]:
     """Find kills that were planned and not delivered, or that are not proved from both sides."""
     problems = Problems("kills")
     spec, kills = facts.spec, facts.kills
-    if not kills:
+    if not kills and (spec.kills_planned or not spec.faults):
         problems.add("none", UNSURE, "No process was killed.", [f"kills planned: {spec.kills_planned}"])
     scheduled = facts.arm.schedule
     if len(scheduled) < spec.kills_planned:
@@ -161,9 +163,25 @@ def check_processes(facts: Facts) -> list[Finding]:
     unreaped = started[[key not in facts.exits for key in _keys(started)]]
     columns = ["child", "child_pid"]
     problems.add_rows("unreaped", UNSURE, "{n} nodes were started and never reaped.", unreaped, columns)
-    crashed = [f"pid={pid} exit={code}" for (pid, _), code in facts.exits.items() if code not in (0, SIGKILL)]
+    refused = _never_opened(facts)
+    crashed = [
+        f"pid={pid} exit={code}"
+        for (pid, _), code in facts.exits.items()
+        if code not in (0, SIGKILL) and pid not in refused
+    ]
     problems.add("crashed", UNSURE, "{n} nodes ended by themselves; read their logs.", crashed)
     return problems.found
+
+
+def _never_opened(facts: Facts) -> frozenset[int]:
+    """Return who ended without having become a node, while a fault of the whole server lasted: it was turned away."""
+    opened = set(facts.events("node.opened")["pid"])
+    lasting = [(fault.t, fault.over_t) for fault in facts.faults if not fault.pid and fault.over_t is not None]
+    return frozenset(
+        pid
+        for pid, t in facts.death_t.items()
+        if pid not in opened and any(begun < t < over + _TURNED_AWAY_NS for begun, over in lasting)
+    )
 
 
 def check_convergence(facts: Facts) -> list[Finding]:

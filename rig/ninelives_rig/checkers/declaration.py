@@ -10,11 +10,11 @@ import pandas as pd
 from ninelives_rig.checkers.base import Checker, Problems
 from ninelives_rig.checkers.facts import Facts
 from ninelives_rig.evidence.ids import expected_id
-from ninelives_rig.evidence.spec import LOST_ANSWER
+from ninelives_rig.evidence.spec import FAULT_EVENTS, LOST_ANSWER
 from ninelives_rig.verdict import Finding, Status
 
 UNSURE = Status.INCONCLUSIVE
-_FAULTS = ("process.frozen", "process.buried", "process.terminated", LOST_ANSWER)
+_FAULTS = (*(told.begun for told in FAULT_EVENTS.values()), LOST_ANSWER)
 _POSITIONS = ("before-commit", "after-commit")
 _TOKENED = ("lease", "wake", "intent", "session")
 _INDEX_MAX = 1 << 24

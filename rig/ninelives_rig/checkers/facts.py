@@ -12,7 +12,7 @@ import pandas as pd
 
 from ninelives_rig.checkers.accounting import classify
 from ninelives_rig.evidence.bundle import Arm
-from ninelives_rig.evidence.spec import ArmSpec
+from ninelives_rig.evidence.spec import FAULT_EVENTS, ArmSpec
 
 TERMINAL = frozenset({"Completed", "Failed", "TimedOut", "CompensationFailed", "Terminated"})
 SIGKILL = -9
@@ -20,6 +20,11 @@ STEP_KEY = ["instance_id", "scope", "step_id"]
 ATTEMPT_KEY = [*STEP_KEY, "attempt"]
 # A witness line of kind "repeat" is a request that a sink with keys had already applied: the body ran again.
 EFFECT_KINDS = ("do", "repeat")
+_SINGLED_OUT = tuple(FAULT_EVENTS[name].begun for name in ("freeze", "bury", "cut", "deafen", "delay"))
+_OF_THE_SERVER = tuple(
+    FAULT_EVENTS[name].begun
+    for name in ("crash", "restart", "freeze-server", "read-only", "impatient", "end-backends", "take-connections")
+)
 _EFFECT_COLUMNS = ["t", "pid", *ATTEMPT_KEY, "token"]
 
 
@@ -39,6 +44,16 @@ class Kill:
     boundary: str
     role: str
     proved: bool
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault that the coordinator inflicted; ``pid`` is 0 for the server's, ``over_t`` None for one over at once."""
+
+    kill_id: str
+    t: int
+    pid: int
+    over_t: int | None
 
 
 class Facts:
@@ -187,9 +202,30 @@ class Facts:
 
     @cached_property
     def frozen_t(self) -> Mapping[int, int]:
-        """When each node that the coordinator stopped for a while, or declared dead, was first dealt with, by pid."""
-        frozen = self.events("process.frozen", "process.buried").dropna(subset=["child_pid"])
-        return {int(str(pid)): int(t) for pid, t in frozen.groupby("child_pid")["t"].min().items()}
+        """When each node that was stopped, cut off or declared dead while it lived was first dealt with, by pid."""
+        frozen = self.events(*_SINGLED_OUT).dropna(subset=["child_pid"])
+        troubled = {int(str(pid)): int(t) for pid, t in frozen.groupby("child_pid")["t"].min().items()}
+        of_all = self.events(*_OF_THE_SERVER)["t"]
+        if len(of_all):
+            # A server that is away cuts every node off that lives then, or comes until it is back.
+            for pid in self.roles:
+                troubled[pid] = min(troubled.get(pid, int(of_all.min())), int(of_all.min()))
+        return troubled
+
+    @cached_property
+    def faults(self) -> tuple[Fault, ...]:
+        """Every fault of the coordinator, in the order of time, with the end that belongs to it."""
+        found = []
+        for told in FAULT_EVENTS.values():
+            over = self.events(told.over) if told.over else None
+            for row in self.events(told.begun).to_dict("records"):
+                pid = 0 if pd.isna(row["child_pid"]) or told.begun in _OF_THE_SERVER else int(row["child_pid"])
+                over_t = None
+                if over is not None:
+                    later = over[(over["t"] > row["t"]) & ((over["child_pid"] == pid) if pid else True)]
+                    over_t = int(later["t"].min()) if len(later) else None
+                found.append(Fault(told.begun, int(row["t"]), pid, over_t))
+        return tuple(sorted(found, key=lambda fault: fault.t))
 
     def after_freeze(self, frame: pd.DataFrame) -> pd.Series[bool]:
         """Say of each row whether its process had been stopped or buried before: it may not know yet what it missed."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pandas as pd
 
 from ninelives_rig.checkers.base import Checker, Problems
 from ninelives_rig.checkers.facts import ATTEMPT_KEY, Facts
-from ninelives_rig.evidence.spec import ArmSpec
+from ninelives_rig.evidence.spec import FAULT_EVENTS, ArmSpec
 from ninelives_rig.verdict import Finding, Status
 
 
@@ -48,7 +50,20 @@ def check_disturbances(facts: Facts) -> list[Finding]:
         if found.get(event, 0) < planned
     ]
     problems.add("missing", Status.INCONCLUSIVE, "{n} kinds of planned faults did not happen.", lines)
+    problems.add("unhealed", Status.INCONCLUSIVE, "{n} kinds of faults were not undone as often.", _unhealed(facts))
+    begun = facts.events(*(told.begun for told in FAULT_EVENTS.values()))
+    unproved = begun[begun["proof"].isna()]
+    problems.add_rows("unproved", Status.INCONCLUSIVE, "{n} faults have no proof.", unproved, ["event", "t"])
     return problems.found
+
+
+def _unhealed(facts: Facts) -> Iterator[str]:
+    """Name what lasts and was begun and undone unequally often: whatever followed was not judged in its shadow."""
+    for told in FAULT_EVENTS.values():
+        if told.over is not None:
+            begun, over = len(facts.events(told.begun)), len(facts.events(told.over))
+            if begun != over:
+                yield f"{told.begun} {begun} times, {told.over} {over} times"
 
 
 def _has_versions(spec: ArmSpec) -> bool:
@@ -72,5 +87,11 @@ CHECKERS = (
         _has_versions,
     ),
     Checker("sessions", "No session lived on after its death.", ("revived", "undead"), check_sessions, _has_sessions),
-    Checker("disturbances", "Every planned fault happened.", ("missing",), check_disturbances, _has_faults),
+    Checker(
+        "disturbances",
+        "Every planned fault happened, is proved, and was undone.",
+        ("missing", "unhealed", "unproved"),
+        check_disturbances,
+        _has_faults,
+    ),
 )

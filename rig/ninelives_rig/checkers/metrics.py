@@ -8,7 +8,8 @@ from typing import Any
 
 from ninelives_rig.checkers.accounting import DUPLICATES
 from ninelives_rig.checkers.facts import TERMINAL, Facts
-from ninelives_rig.checkers.recovery import recovery_of
+from ninelives_rig.checkers.recovery import fault_resume_s, recovery_of
+from ninelives_rig.evidence.spec import LOST_ANSWER
 from ninelives_rig.percentile import summarize
 
 
@@ -46,6 +47,10 @@ def measure(facts: Facts) -> dict[str, Any]:
         "window_by_living": _count_by_living(facts),
         "retried": int(classes.get("retried", 0)),
         "zombie_effects": int(facts.classified["zombie"].sum()),
+        "stale_writes_accepted": count_stale_rows(facts),
+        "fault": spec.fault,
+        "fault_receipts": count_fault_receipts(facts),
+        "fault_resume_s": summarize(fault_resume_s(facts)).as_dict(),
         "uncommitted": int(classes.get("uncommitted", 0)),
         "in_doubt": in_doubt,
         "in_doubt_open": in_doubt_open,
@@ -56,6 +61,20 @@ def measure(facts: Facts) -> dict[str, Any]:
         "truncated_lines": len(facts.arm.tails),
         "settings": dict(spec.settings),
     }
+
+
+def count_stale_rows(facts: Facts) -> int:
+    """Count rows that were accepted under a token after a row under a greater one."""
+    rows = facts.rows
+    return int((rows["token"] < rows.groupby("instance_id")["token"].cummax()).sum())
+
+
+def count_fault_receipts(facts: Facts) -> int:
+    """Count what proves the arm's fault: kills that were reaped, else faults that the coordinator saw happen."""
+    if facts.spec.faults:
+        told = facts.events(*facts.spec.faults)
+        return int(told["proof"].notna().sum()) + len(facts.events(LOST_ANSWER))
+    return sum(kill.proved for kill in facts.kills)
 
 
 def _count_by_living(facts: Facts) -> int:

@@ -10,10 +10,12 @@ import pandas as pd
 from ninelives_rig.checkers.base import Checker, Problems
 from ninelives_rig.checkers.facts import Facts
 from ninelives_rig.evidence.columns import EFFECT_KINDS, EVENTS, PHASES
+from ninelives_rig.evidence.spec import FAULT_EVENTS
 from ninelives_rig.verdict import Finding, Status
 
 UNSURE = Status.INCONCLUSIVE
 _COORDINATOR = "coordinator"
+_FAULTS = tuple(event for told in FAULT_EVENTS.values() for event in (told.begun, told.over) if event)
 _CLOSING = ("node.closed", "node.struck")
 # Before the first event a folder is made; behind the last one, the tables of all flows are copied.
 _IDLE_NS_MAX = 600 * 1_000_000_000
@@ -126,7 +128,7 @@ def _strangers(facts: Facts) -> Iterator[str]:
     ):
         if pids.get(child) != (pid, start_time):
             yield f"child={child} pid={pid} start_time={start_time}, started as {pids.get(child, 'nothing')}"
-    others = facts.events("process.frozen", "process.thawed", "process.buried", "process.terminated")
+    others = facts.events(*_FAULTS).dropna(subset=["child"])
     for child, pid in zip(others["child"], others["child_pid"], strict=True):
         if child not in pids or pids[child][0] != pid:
             yield f"child={child} pid={pid} was never started"

@@ -7,25 +7,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from ninelives_rig.checkers.facts import TERMINAL, Facts, Kill
+from ninelives_rig.checkers.facts import TERMINAL, Facts
 
 NS_PER_S = 1_000_000_000
 
 
+class Blow(Protocol):
+    """What hits a process at a time: a kill, or another fault."""
+
+    @property
+    def kill_id(self) -> str:
+        """Which one."""
+
+    @property
+    def t(self) -> int:
+        """When, in ns."""
+
+    @property
+    def pid(self) -> int:
+        """Whom."""
+
+
 @dataclass(frozen=True)
 class Abandoned:
-    """An instance that a process held when it was killed, unfinished; times in ns, ``None`` if it never came.
+    """An instance that a process held when it was hit, unfinished; times in ns, ``None`` if it never came.
 
     ``terminal_t`` is when its end was acknowledged to a node, or its last holder died behind it; ``effect_t`` its next
     effect by another process.
     """
 
-    kill: Kill
+    kill: Blow
     instance_id: str
     effect_t: int | None
     terminal_t: int | None
@@ -55,7 +71,7 @@ class Recovery:
             for entry in self._left(kill, instance_id)
         )
 
-    def _left(self, kill: Kill, instance_id: str) -> Iterator[Abandoned]:
+    def _left(self, kill: Blow, instance_id: str) -> Iterator[Abandoned]:
         """Yield the instance if the killed process was the last to hold it, and it had not ended."""
         terminal_t = self._ends.get(instance_id)
         if terminal_t is not None and terminal_t <= kill.t:
@@ -74,6 +90,23 @@ class Recovery:
             terminal_t=terminal_t,
             moved_on=bool(later.any()) or terminal_t is not None,
         )
+
+    def taken_from(self, blow: Blow) -> Iterator[Abandoned]:
+        """Yield what a process held when it was hit, unfinished, and another process went on with."""
+        possession = self._facts.possession
+        for instance_id in sorted(set(possession.loc[possession["pid"] == blow.pid, "instance_id"])):
+            for entry in self._left(blow, instance_id):
+                times, pids = self._holds.of(instance_id)
+                if ((times > blow.t) & (pids != blow.pid)).any():
+                    yield entry
+
+    def unfinished_at(self, t: int) -> Iterator[int]:
+        """Yield the end of each instance that had been held by then and had not ended."""
+        possession = self._facts.possession
+        for instance_id in sorted(set(possession.loc[possession["t"] <= t, "instance_id"])):
+            end = self._ends.get(str(instance_id))
+            if end is not None and end > t:
+                yield end
 
     @cached_property
     def recovered(self) -> int:
@@ -100,6 +133,22 @@ class Recovery:
         one.
         """
         return [(entry.effect_t - entry.kill.t) / NS_PER_S for entry in self.abandoned if entry.effect_t is not None]
+
+
+def fault_resume_s(facts: Facts) -> list[float]:
+    """Seconds from each fault to the end of each instance that it took from its holder, or that had to wait for it.
+
+    A fault of a node counts from its beginning, over the instances that another process went on with; one of the server
+    from its return, over all that were held when it went.
+    """
+    recovery = recovery_of(facts)
+    waits = []
+    for fault in facts.faults:
+        if fault.pid:
+            waits += [(entry.terminal_t, fault.t) for entry in recovery.taken_from(fault)]
+        elif fault.over_t is not None:
+            waits += [(terminal_t, fault.over_t) for terminal_t in recovery.unfinished_at(fault.t)]
+    return [max(0, end - begin) / NS_PER_S for end, begin in waits if end is not None]
 
 
 def _untold_ends(facts: Facts) -> dict[str, int]:

@@ -39,6 +39,7 @@ from ninelives_rig.tools import NodeTools, Visit
 
 _LANE_FLOWS = 64
 """As many flows as one connection for commits serves well; each connection of a node costs it a start-up."""
+_ASK_AGAIN_S = 0.2
 _TERMINAL = ("Completed", "Failed", "TimedOut", "CompensationFailed", "Terminated")
 _TABLES = {
     "instance": "flow_instance",
@@ -163,10 +164,16 @@ class _Handle:
         self._tools = tools
 
     async def finished(self) -> None:
-        try:
-            state, result = "Completed", await self._handle.result()
-        except ninelives.InstanceFailed as failure:
-            state, result = failure.state, failure.error
+        while True:
+            try:
+                state, result = "Completed", await self._handle.result()
+            except ninelives.InstanceFailed as failure:
+                state, result = failure.state, failure.error
+            except ninelives.StoreUnavailable:
+                # The store is away, and says so to whoever asks; the instance goes on when it is back.
+                await asyncio.sleep(_ASK_AGAIN_S)
+                continue
+            break
         if self._tools is not None:
             told = {"state": state, "result": orjson.dumps(result).decode()}
             self._tools.recorder.event("ended", instance_id=str(self._handle.instance_id), **told)

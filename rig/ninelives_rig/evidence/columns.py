@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ninelives_rig.evidence.spec import ArmSpec
+from ninelives_rig.evidence.spec import FAULT_EVENTS, ArmSpec
 from ninelives_rig.evidence.tables import Column, flag, number, text
 
 _STEP_KEY = (
@@ -36,11 +36,12 @@ HISTORY = (
     text("statement", required=False),
     text("when", required=False),
     text("phase", required=False),
+    text("proof", required=False),
 )
 EVENTS = frozenset(
     [
         *("phase", "process.started", "process.exited"),
-        *("process.frozen", "process.thawed", "process.buried", "process.terminated"),
+        *(event for told in FAULT_EVENTS.values() for event in (told.begun, told.over) if event),
         *("start.invoke", "start.ok", "start.info", "start.fail"),
         *(f"{what}.{told}" for what in ("signal", "pause", "resume") for told in ("invoke", "ok", "info")),
         *("node.opened", "node.struck", "node.closed", "claimed", "finished", "ended", "fenced", "answer.lost"),

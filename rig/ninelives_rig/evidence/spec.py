@@ -12,6 +12,33 @@ RUN_KEYS = ("campaign", "engine", "seed", "commit", "dirty", "started_at", "arms
 """What every arm repeats of its manifest, so that neither can be exchanged or shortened alone."""
 
 
+@dataclass(frozen=True)
+class FaultEvents:
+    """How the history tells of one kind of fault: that it began and, for what lasts, that it is over."""
+
+    begun: str
+    over: str | None = None
+
+
+FAULT_EVENTS: Mapping[str, FaultEvents] = {
+    "terminate": FaultEvents("process.terminated"),
+    "bury": FaultEvents("process.buried"),
+    "freeze": FaultEvents("process.frozen", "process.thawed"),
+    "cut": FaultEvents("line.cut", "line.joined"),
+    "deafen": FaultEvents("line.deafened", "line.heard"),
+    "delay": FaultEvents("line.held", "line.delivered"),
+    "crash": FaultEvents("server.crashed", "server.recovered"),
+    "restart": FaultEvents("server.stopped", "server.started"),
+    "freeze-server": FaultEvents("server.frozen", "server.thawed"),
+    "read-only": FaultEvents("server.read_only", "server.writable"),
+    "impatient": FaultEvents("server.impatient", "server.patient"),
+    "end-backends": FaultEvents("backends.ended"),
+    "hold-snapshot": FaultEvents("snapshot.held", "snapshot.released"),
+    "take-connections": FaultEvents("connections.taken", "connections.given"),
+}
+"""Every fault that a campaign can plan for the coordinator to inflict."""
+
+
 class BundleUnreadable(Exception):
     """The bundle, or one arm of it, is not there or not what it says; the text names the file and what to
     do.
@@ -45,6 +72,7 @@ class ArmSpec:
     features: frozenset[str] = frozenset()
     pauses: bool = False
     faults: Mapping[str, int] = field(default_factory=dict)
+    fault: str = "kill"
     lost_answers: frozenset[str] = frozenset()
     boundaries: frozenset[str] = frozenset()
     restarts: int = 0
@@ -148,6 +176,7 @@ def parse_arm_spec(raw: Any, shown: str) -> ArmSpec:
         features=frozenset(_texts(raw, "features", shown)),
         pauses=raw.get("pauses", False) is True,
         faults=_faults(raw, shown),
+        fault=_fault(raw),
         lost_answers=frozenset(_texts(raw, "lost_answers", shown)),
         boundaries=frozenset(_texts(raw, "boundaries", shown)),
         restarts=get("restarts", int),
@@ -159,8 +188,12 @@ def parse_arm_spec(raw: Any, shown: str) -> ArmSpec:
     )
 
 
-_FAULT_EVENTS = {"freeze": "process.frozen", "bury": "process.buried", "terminate": "process.terminated"}
 LOST_ANSWER = "answer.lost"
+
+
+def _fault(raw: Mapping[str, Any]) -> str:
+    """Name what the arm is about: its disturbances, else the answers that it loses, else kills."""
+    return " ".join(sorted(raw.get("disturbances") or {})) or ("lost-answers" if raw.get("lost_answers") else "kill")
 
 
 def _faults(raw: Mapping[str, Any], shown: str) -> dict[str, int]:
@@ -168,5 +201,8 @@ def _faults(raw: Mapping[str, Any], shown: str) -> dict[str, int]:
     planned = raw.get("disturbances") or {}
     if not isinstance(planned, dict) or any(type(count) is not int or count < 0 for count in planned.values()):
         raise BundleUnreadable(f"{shown}: disturbances must map names to counts")
-    faults: dict[str, int] = {_FAULT_EVENTS.get(str(name), str(name)): count for name, count in planned.items()}
+    unknown = ", ".join(sorted(planned.keys() - FAULT_EVENTS.keys()))
+    if unknown:
+        raise BundleUnreadable(f"{shown}: nobody knows the disturbances {unknown}")
+    faults: dict[str, int] = {FAULT_EVENTS[name].begun: count for name, count in planned.items()}
     return faults | ({LOST_ANSWER: 1} if raw.get("lost_answers") else {})

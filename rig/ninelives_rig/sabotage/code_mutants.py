@@ -33,7 +33,7 @@ _SIGNAL_APART = """    await self._ask([(b"wake", (instance_id,))])
     results = await self._ask([(b"signal", values), notify])
     outcome = _text(results[0], 0, 0)
 """
-_GUARD = "    guard: Statement = (b\"signal_guard\", (self._start_lock,))\n"
+_GUARD = '    guard: Statement = (b"signal_guard", (self._start_lock,))\n'
 _EARLY_GUARDED = """    results = await self._ask([guard, (b"wake", (instance_id,)), (b"signal_early", values), notify])
     return _text(results[2], 0, 0)
 """
@@ -142,5 +142,7 @@ SLOWNESS: Mapping[str, tuple[Edit, ...]] = {
             "    await asyncio.sleep(2.0)\n    verdict = await self._write(row)\n",
         ),
     ),
-    "slow-early-signal": (CodeEdit(f"{_CONTROL}.signal", _GUARD, f"    await asyncio.sleep(2.0)\n{_GUARD}"),),
+    "early-signal-in-between": (
+        CodeEdit(f"{_CONTROL}.signal", _GUARD, f"    await {_HELPERS}.parked(self, instance_id)\n{_GUARD}"),
+    ),
 }

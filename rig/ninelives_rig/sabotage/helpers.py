@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,3 +43,13 @@ async def insert_wake(client: Any, row: Any, verdict: str) -> None:
     values = [UUID(bytes=row.instance_id), row.plan_id, holder, holder]
     async with await psycopg.AsyncConnection.connect(client.dsn, autocommit=True) as connection:
         await connection.execute(query, values)
+
+
+async def parked(control: Any, instance_id: bytes) -> None:
+    """Return when an instance, unknown a moment ago, has been started and rests; without it after a minute."""
+    until = time.monotonic() + 60.0
+    while time.monotonic() < until:
+        known = await control.known(instance_id)
+        if known is not None and known[0] == "Suspended":
+            return
+        await asyncio.sleep(0.05)

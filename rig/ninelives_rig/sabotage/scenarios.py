@@ -100,7 +100,8 @@ _PATIENT = Workload(
 _SLOW_RETRY = Workload(
     "sabotage.slow_retry", (StepSpec("one"), StepSpec("two", lead_s=5.5, failures=1, retry_delay_s=1.3))
 )
-_ONE_BURIAL = (Disturbance("bury"),)
+# Behind the early kill, so that nobody who is buried can die of it before its next heartbeat.
+_ONE_BURIAL = (Disturbance("bury", at_rows=16),)
 _LOSSY = {"kill_plans": _EARLY_KILL, "kills": 1}
 _CLAIMED = {"workers": 0, "recovery_nodes": 2, "coordinator_share": 1.0}
 
@@ -123,7 +124,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
     ),
     Scenario(_burial("burials")),
-    Scenario(_arm("heartbeats", workload=_workload("heartbeats", "idempotent", 0.4), disturbances=_ONE_BURIAL)),
+    Scenario(
+        _arm("heartbeats", workload=_workload("heartbeats", "idempotent", 0.4), disturbances=_ONE_BURIAL, **_LOSSY)
+    ),
     Scenario(_burial("burials-slow-claim"), ("slow-claim",)),
     Scenario(replace(_burial("burials-in-part"), in_flight=12), ("few-takeovers", "slow-lane")),
     Scenario(_burial("burials-in-doubt", "at_most_once", _PROBED)),
@@ -163,7 +166,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             flows_max=24,
             coordinator_share=0.0,
         ),
-        ("slow-early-signal",),
+        ("early-signal-in-between",),
     ),
     Scenario(
         _arm(
