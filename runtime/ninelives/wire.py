@@ -9,6 +9,7 @@ they were executed, and the caller decides what it sends again.
 from __future__ import annotations
 
 import asyncio
+import select
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,6 +70,9 @@ class Wire:
         self._pg: PGconn = connection.pgconn
         self._fd = self._pg.socket
         self._loop = asyncio.get_running_loop()
+        # Asked for no event, it still tells of errors and of a peer that is gone.
+        self._broken = select.poll()
+        self._broken.register(self._fd, 0)
         self._in_flight: deque[_Exchange] = deque()
         self._writing = False
         self.lost = False
@@ -201,6 +205,10 @@ class Wire:
         try:
             self._pg.consume_input()
             self._read()
+            # To the end: uvloop tells of a descriptor in error once, and what is not read then is never told of again.
+            while not self.lost and self._broken.poll(0):
+                self._pg.consume_input()
+                self._read()
         except psycopg.OperationalError as error:
             self._lose(str(error))
             return

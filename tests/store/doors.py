@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, LiteralString, TypeVar
 from uuid import UUID, uuid4
@@ -32,14 +32,15 @@ _BLOCKED = (
 )
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a test's coroutine; one that hangs fails."""
+def run(main: Coroutine[Any, Any, T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
+    """Run a test's coroutine, in a loop of another kind if asked to; one that hangs fails."""
 
     async def bounded() -> T:
         async with asyncio.timeout(60.0):
             return await main
 
-    return asyncio.run(bounded())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(bounded())
 
 
 class Door:
