@@ -171,9 +171,7 @@ class Watch:
         if self._stop.is_set():
             return
         with connection.transaction():
-            dead = connection.execute(
-                self._queries["session_look"], [self._session_id(), self._settings.ttl_ms]
-            ).fetchall()
+            dead = connection.execute(self._queries["session_look"], [self._session_id()]).fetchall()
             if dead:
                 connection.execute(self._queries["start_notify"], [self._channel])
         self._declare(dead)

@@ -25,7 +25,7 @@ def sampled(cases: Sequence[Case]) -> Iterator[object]:
         yield pytest.param(case, id=case.title, marks=marks)
 
 
-@pytest.mark.parametrize("case", sampled(CASES))
+@pytest.mark.parametrize("case", list(sampled(CASES)))
 def test_bad_story_is_found_by_name(case: Case, tmp_path: Path) -> None:
     root = write_bundle(tmp_path / "bundle", case.tell())
     if case.spoil:

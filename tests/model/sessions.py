@@ -49,8 +49,8 @@ class SessionRules(NamedTuple):
 
     survives: bool = False
     lock_counts: Literal["this run", "any run"] = "this run"
-    expiry: Literal["a TTL after the start", "always"] = "a TTL after the start"
-    earlier_runs_are_dead: bool = False
+    expiry: Literal["a TTL after the start", "always"] = "always"
+    earlier_runs_are_dead: bool = True
     opens: Literal["lock, then row", "row, then lock"] = "lock, then row"
 
 
@@ -174,10 +174,10 @@ class SessionCase(NamedTuple):
 
 CASES: Final = (
     SessionCase("sessions as the store has them", SessionRules()),
-    SessionCase("expiry is judged right after a restart", SessionRules(expiry="always")),
-    SessionCase("sessions of earlier runs of the server are dead at once", SessionRules(earlier_runs_are_dead=True)),
-    SessionCase("a session outlives its connection", SessionRules(survives=True)),
-    SessionCase("the same, expiry is judged right after a restart", SessionRules(survives=True, expiry="always")),
-    SessionCase("the same, a lock counts for any run", SessionRules(survives=True, lock_counts="any run"), "S1"),
+    SessionCase("expiry is judged a TTL after a restart", SessionRules(expiry="a TTL after the start")),
+    SessionCase("sessions of earlier runs wait for their expiry", SessionRules(earlier_runs_are_dead=False)),
+    SessionCase("a session outlives its connection", SessionRules(survives=True), "S1"),
+    SessionCase("the same, earlier runs wait for their expiry", SessionRules(True, earlier_runs_are_dead=False)),
+    SessionCase("a lock counts for any run", SessionRules(True, "any run", earlier_runs_are_dead=False), "S1"),
     SessionCase("the row is inserted before the lock is taken", SessionRules(opens="row, then lock"), "S1"),
 )

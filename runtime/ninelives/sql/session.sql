@@ -49,17 +49,15 @@ update ninelives.node_session s set dead_at = clock_timestamp()
 returning s.session_id;
 
 -- name: session_look
--- purpose: the periodic look over all sessions: lock gone, or expired, is dead
+-- purpose: the periodic look over all sessions: of an earlier run of the server, expired, or with its lock gone, is dead
 -- locks: advisory locks of the sessions it looks at, for this transaction; sessions
--- guard: a lock counts only for sessions of this run of the server; expiry only one TTL after the server started
+-- guard: a session ends with its connection, so none outlives the run of the server that it was opened on
 update ninelives.node_session s set dead_at = clock_timestamp()
  where s.session_id in (
     select c.session_id from ninelives.node_session c
      where c.dead_at is null and c.session_id <> $1
-       and case when c.expires_at < clock_timestamp()
-                 and pg_postmaster_start_time() + $2 * interval '1 ms' < clock_timestamp() then true
-                when c.server_start = pg_postmaster_start_time() then pg_try_advisory_xact_lock(c.session_id)
-                else false end
+       and case when c.server_start <> pg_postmaster_start_time() or c.expires_at < clock_timestamp() then true
+                else pg_try_advisory_xact_lock(c.session_id) end
      for update skip locked)
 returning s.session_id;
 
