@@ -24,12 +24,12 @@ RUN_OPTIONS = $(call option,FLOWS,--flows) $(call option,KILLS,--kills) $(call o
 TELL_CODE = code=$$?; if [ $$code -ne 0 ]; then echo "$@: the exit code is $$code (1 FAIL,\
  2 INCONCLUSIVE or interrupted, 3 broken or wrong usage); make itself reports any failure as 2" >&2; fi; exit $$code
 
-.PHONY: help install chaos sabotage test model check ci bench bench-compare bench-publish report wheel-check clean
+.PHONY: help install chaos sabotage explore test model check ci bench bench-compare bench-publish report wheel-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  Variables of chaos: CAMPAIGN=qr2|isolated|boundaries FLOWS= KILLS= (per arm) SEED= OUT=dir'
+	@echo '  Variables of chaos: CAMPAIGN=qr2|isolated|boundaries|faults|zombies FLOWS= KILLS= (per arm) SEED= OUT=dir'
 	@echo '    ENGINE=reference|naive POSTGRES=16|18|docker DSN= KEEP=1 ARGS="further options"'
 	@echo '    FLOWS alone takes KILLS in proportion (qr2: 1 per 100 flows), and at least one of each kind of kill.'
 	@echo '    boundaries with few FLOWS is INCONCLUSIVE: its last arms need flows enough for nodes to stop among them.'
@@ -49,6 +49,10 @@ chaos: install ## kill workers across 10 000 flows per arm, judge, write a repor
 sabotage: install ## plant every mutant and show that each one is caught, by name
 	@$(BIN)/ninelives-rig sabotage $(call option,SEED,--seed) $(call option,OUT,--out) \
 	  $(call option,POSTGRES,--postgres) $(DSN_GIVEN) $(ARGS); $(TELL_CODE)
+
+explore: install ## run the store's operations against each other in every order of their statements
+	@$(BIN)/ninelives-rig explore $(call option,OUT,--out) $(call option,POSTGRES,--postgres) $(DSN_GIVEN) $(ARGS); \
+	  $(TELL_CODE)
 
 test: install ## all tests, style included (under 10 minutes)
 	@$(BIN)/python -m pytest -q $(ARGS)

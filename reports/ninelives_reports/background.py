@@ -133,15 +133,18 @@ def write_again(view: View) -> list[str]:
 
 def write_not_covered(view: View) -> list[str]:
     """Write what this run says nothing of."""
-    frozen = any(arm.facts is not None and len(arm.facts.events("process.frozen")) for arm in view.arms)
+    told = {event for arm in view.arms if arm.facts is not None for event in arm.facts.arm.history["event"]}
     recovery_hit = any(record(arm.measure("kills_by_role")).get("recovery") for arm in view.arms)
     nodes = [_nodes(arm) for arm in view.arms]
     positions = sorted({str(arm.measure("position")) for arm in view.arms if arm.measure("position")})
-    items = [
-        "One machine, one database, no network: no partition, no lost acknowledgement of a commit, no delay.",
-        "The server was never crashed, restarted, filled up or failed over.",
-    ]
-    if not frozen:
+    items = ["One machine, one database; every connection stayed on this machine."]
+    if not told & {"line.cut", "line.deafened", "line.held"}:
+        items.append("No partition, no lost acknowledgement of a commit, no delay.")
+    if not told & {"server.crashed", "server.stopped"}:
+        items.append("The server was never crashed, restarted, filled up or failed over.")
+    else:
+        items.append("The server was never filled up or failed over.")
+    if "process.frozen" not in told:
         items.append(
             "No process was stopped past its lease and woken again (a zombie); fencing was not put to that test."
         )

@@ -13,6 +13,7 @@ from ninelives_reports.load import ArmView
 from ninelives_rig.checkers.accounting import CLASSES
 from ninelives_rig.checkers.facts import SIGKILL, Facts, Kill
 from ninelives_rig.checkers.recovery import NS_PER_S, Abandoned, Recovery
+from ninelives_rig.evidence.spec import FAULT_EVENTS
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,19 @@ class Phase:
     name: str
     begin_t: int
     end_t: int
+
+
+@dataclass(frozen=True)
+class FaultSpan:
+    """A fault from its beginning to its end, in ns, as the history tells of it; ``process`` is "" for the server's."""
+
+    told: str
+    process: str
+    begin_t: int
+    end_t: int
+
+
+_LASTING = frozenset(one.begun for one in FAULT_EVENTS.values() if one.over)
 
 
 def span(facts: Facts) -> tuple[int, int]:
@@ -116,18 +130,19 @@ def lives(facts: Facts) -> list[Life]:
     return found
 
 
-def freezes(facts: Facts) -> list[tuple[str, int, int]]:
-    """Return (process, from, to) in ns for every time a process was stopped and let go on."""
+def read_faults(facts: Facts) -> list[FaultSpan]:
+    """Return every fault that the coordinator inflicted, in the order of time."""
     _, last_t = span(facts)
-    begun: dict[str, int] = {}
-    found = []
-    for row in facts.events("process.frozen", "process.thawed").sort_values("t", kind="stable").to_dict("records"):
-        child = str(row["child"])
-        if row["event"] == "process.frozen":
-            begun[child] = int(row["t"])
-        elif child in begun:
-            found.append((child, begun.pop(child), int(row["t"])))
-    return found + [(child, t, last_t) for child, t in sorted(begun.items())]
+    names = {int(pid): str(child) for pid, child in zip(facts.starts["child_pid"], facts.starts["child"], strict=True)}
+    return [
+        FaultSpan(
+            told=fault.kill_id,
+            process=names.get(fault.pid, "") if fault.pid else "",
+            begin_t=fault.t,
+            end_t=fault.over_t if fault.over_t is not None else last_t if fault.kill_id in _LASTING else fault.t,
+        )
+        for fault in facts.faults
+    ]
 
 
 def read_phases(view: ArmView) -> list[Phase]:

@@ -35,11 +35,16 @@ def _mean_pass(view: View) -> str:
         if window
         else ", and none was repeated at all"
     )
+    other = [arm for arm in view.arms if arm.measure("fault") not in (None, "kill")]
+    struck = sum(arm.count("fault_receipts") or 0 for arm in other)
+    faults = (
+        f" {counted(struck, 'fault')} of other kinds happened meanwhile, each with its own proof." if struck else ""
+    )
     return (
         f"In {counted(len(view.arms), 'arm')}, {whole(view.total('flows'))} flows ran while "
         f"{counted(view.total('kills_proved'), 'node')} died of SIGKILL at chosen step boundaries, each death proved "
-        f"by the process's own receipt and by its exit status -9. Every flow that was asked for came to its end "
-        f"({whole(view.total('completed'))} completed, {whole(view.total('lost'))} lost, "
+        f"by the process's own receipt and by its exit status -9.{faults} Every flow that was asked for came to its "
+        f"end ({whole(view.total('completed'))} completed, {whole(view.total('lost'))} lost, "
         f"{whole(view.total('never_opened'))} never opened), and of {whole(view.total('effects'))} effects "
         f"{whole(against)} were repeated against the guarantee or by two live workers{repeated}."
     )

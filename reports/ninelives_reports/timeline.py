@@ -25,7 +25,7 @@ from ninelives_reports.canvas import (
     tidy,
 )
 from ninelives_reports.load import ArmView
-from ninelives_reports.story import Life, Phase, freezes, lives, read_phases, span
+from ninelives_reports.story import FaultSpan, Life, Phase, lives, read_faults, read_phases, span
 from ninelives_reports.text import counted, whole
 from ninelives_rig.checkers.facts import TERMINAL
 from ninelives_rig.checkers.recovery import NS_PER_S
@@ -47,7 +47,7 @@ class Lane:
     lives: tuple[tuple[float, float], ...]
     kills_s: tuple[float, ...]
     takeovers_s: tuple[float, ...]
-    frozen: tuple[tuple[float, float], ...]
+    faults: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Timeline:
     """What happened in an arm; times in seconds since it began.
 
     ``finishes_s`` are the ends that a node told of; ``ended`` counts all instances that are terminal in the tables.
+    ``faults`` are those of the server; one that is over at once has no length, here and in a lane.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Timeline:
     finishes_s: tuple[float, ...]
     ended: int
     phases: tuple[tuple[str, float, float], ...]
+    faults: tuple[tuple[float, float], ...] = ()
 
 
 def read_timeline(view: ArmView) -> Timeline | None:
@@ -76,14 +78,15 @@ def read_timeline(view: ArmView) -> Timeline | None:
         return (t - begin_t) / NS_PER_S
 
     taken = facts.claims[facts.claims["takeover"].fillna(False).astype(bool)]
-    frozen = [(_slot(child), since(begin), since(end)) for child, begin, end in freezes(facts)]
+    faults = read_faults(facts)
     return Timeline(
         name=view.name,
         length_s=since(last_t),
-        lanes=tuple(_lanes(lives(facts), taken, frozen, begin_t)),
+        lanes=tuple(_lanes(lives(facts), taken, faults, begin_t)),
         finishes_s=tuple(since(int(t)) for t in facts.finishes["t"]),
         ended=sum(state in TERMINAL for state in facts.states.values()),
         phases=tuple((phase.name, since(phase.begin_t), since(phase.end_t)) for phase in _drawable(read_phases(view))),
+        faults=tuple((since(fault.begin_t), since(fault.end_t)) for fault in faults if not fault.process),
     )
 
 
@@ -103,9 +106,7 @@ def _order(slot: str) -> tuple[int, str, int]:
     return (0 if name.startswith("worker") else 1, name, int(number or 0))
 
 
-def _lanes(
-    every: Sequence[Life], taken: pd.DataFrame, frozen: Sequence[tuple[str, float, float]], begin_t: int
-) -> list[Lane]:
+def _lanes(every: Sequence[Life], taken: pd.DataFrame, faults: Sequence[FaultSpan], begin_t: int) -> list[Lane]:
     slots = sorted({_slot(life.process) for life in every}, key=_order)
     takeovers = taken.assign(slot=taken["process"].map(lambda name: _slot(str(name))))
     found = []
@@ -120,7 +121,11 @@ def _lanes(
                 takeovers_s=tuple(
                     (int(t) - begin_t) / NS_PER_S for t in takeovers[takeovers["slot"] == slot]["t"].tolist()
                 ),
-                frozen=tuple((begin, end) for name, begin, end in frozen if name == slot),
+                faults=tuple(
+                    ((fault.begin_t - begin_t) / NS_PER_S, (fault.end_t - begin_t) / NS_PER_S)
+                    for fault in faults
+                    if _slot(fault.process) == slot
+                ),
             )
         )
     return found
@@ -143,6 +148,7 @@ def draw_timeline(timeline: Timeline) -> bytes:
         lower.set_xlabel(f"seconds since the arm began; rates over bins of {width_s:g} s")
         for axes in (upper, middle, lower):
             _shade(axes, timeline.phases)
+            _shade_faults(axes, timeline)
             axes.set_xlim(0, timeline.length_s)
         _name_phases(upper, timeline)
         _explain(figure, timeline, stick)
@@ -162,9 +168,9 @@ def _paint_lanes(axes: Axes, timeline: Timeline) -> str:
         colour = _ROLE_COLOURS.get(lane.role, GREY)
         bars = [(begin, max(end - begin, least_s)) for begin, end in lane.lives]
         axes.broken_barh(bars, (floor + 0.1, 0.22), facecolors=colour, edgecolor="white", linewidth=0.8)
-        for begin, end in lane.frozen:
+        for begin, end in lane.faults:
             axes.broken_barh(
-                [(begin, end - begin)],
+                [(begin, max(end - begin, least_s))],
                 (floor + 0.1, 0.22),
                 facecolors="none",
                 edgecolor=INK,
@@ -227,6 +233,13 @@ def _shade(axes: Axes, phases: Sequence[tuple[str, float, float]]) -> None:
         axes.axvline(begin, color="#C9C9C9", linewidth=0.8, zorder=-4)
 
 
+def _shade_faults(axes: Axes, timeline: Timeline) -> None:
+    """Shade the time in which the server was under a fault, which no lane can show."""
+    least_s = timeline.length_s / 700
+    for begin, end in timeline.faults:
+        axes.axvspan(begin, max(end, begin + least_s), facecolor=VERMILION, alpha=0.16, zorder=-3, linewidth=0)
+
+
 def _name_phases(axes: Axes, timeline: Timeline) -> None:
     """Write the names of the phases above the lanes; those too short for their name are in the report's text."""
     for name, begin, end in timeline.phases:
@@ -244,11 +257,15 @@ def _explain(figure: Figure, timeline: Timeline, stick: str) -> None:
     ]
     handles.append(Line2D([], [], linestyle="none", marker="X", color=VERMILION, markersize=7, label="SIGKILL"))
     handles.append(Line2D([], [], color=BLUE, linewidth=1.8, label=stick))
-    if any(lane.frozen for lane in timeline.lanes):
-        handles.append(Patch(facecolor="white", edgecolor=INK, hatch="////", label="stopped"))
+    if any(lane.faults for lane in timeline.lanes):
+        handles.append(Patch(facecolor="white", edgecolor=INK, hatch="////", label="under a fault"))
+    if timeline.faults:
+        handles.append(Patch(facecolor=VERMILION, alpha=0.16, label="server under a fault"))
     kills = sum(len(lane.kills_s) for lane in timeline.lanes)
+    struck = len(timeline.faults) + sum(len(lane.faults) for lane in timeline.lanes)
+    faults = f", {counted(struck, 'fault')}" if struck else ""
     figure.suptitle(
-        f"{timeline.name}: {counted(kills, 'kill')}; {whole(timeline.ended)} flows ended, "
+        f"{timeline.name}: {counted(kills, 'kill')}{faults}; {whole(timeline.ended)} flows ended, "
         f"{whole(len(timeline.finishes_s))} of them told by a node that lived to tell",
         x=0.085, ha="left", y=1 - 0.1 / figure.get_figheight(), va="top", fontsize=11,
     )  # fmt: skip

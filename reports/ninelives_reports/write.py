@@ -10,6 +10,7 @@ from string import Template
 
 from ninelives_reports.background import write_again, write_checkers, write_environment, write_not_covered
 from ninelives_reports.comparison import write_comparison
+from ninelives_reports.faults import write_catalogue, write_faults
 from ninelives_reports.kills import read_stories, summarize_takeovers, write_expectations, write_in_doubt, write_kills
 from ninelives_reports.latency import Waits, draw_latency, read_waits
 from ninelives_reports.load import Record, View, load_view, record
@@ -80,6 +81,8 @@ def _compose(view: View, plots: Plots, folder: str, further: Sequence[tuple[View
                 write_expectations(view),
                 write_latencies(view, takeovers),
                 _show_latency(view, plots, folder),
+                write_faults(view),
+                write_catalogue(view),
                 write_kills(view, stories),
                 *_show_timelines(plots, folder),
                 write_in_doubt(view),

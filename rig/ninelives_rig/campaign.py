@@ -155,15 +155,21 @@ class Arm:
     def scaled(self, flows: int | None, kills: int | None) -> Arm:
         """Return this arm with another number of flows or kills; as many disturbances as kills, if it has any.
 
-        Kills that are not given follow the flows.
+        Kills that are not given follow the flows. An arm whose faults are all of another kind gets no kills.
         """
         flows = self.flows if flows is None else flows
+        if not self.kills and kills is not None:
+            return replace(self, flows=flows, disturbances=self._spaced(kills))
         kills = self._kills_for(flows) if kills is None else kills
-        disturbances = self.disturbances
-        if disturbances and kills != self.kills:
-            spaced = (0.8 * (turn + 1) / (kills + 1) for turn in range(kills))
-            disturbances = tuple(replace(disturbances[0], at_done=at_done) for at_done in spaced)
+        disturbances = self._spaced(kills) if kills != self.kills else self.disturbances
         return replace(self, flows=flows, kills=kills, disturbances=disturbances)
+
+    def _spaced(self, count: int) -> tuple[Disturbance, ...]:
+        """Return so many of the arm's disturbances, at even distances over the first four fifths of its flows."""
+        if not self.disturbances:
+            return ()
+        spaced = (0.8 * (turn + 1) / (count + 1) for turn in range(count))
+        return tuple(replace(self.disturbances[0], at_done=at_done) for at_done in spaced)
 
     def _kills_for(self, flows: int) -> int:
         """In proportion to the flows, but each plan once while there are flows for it."""

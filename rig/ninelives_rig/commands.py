@@ -1,4 +1,4 @@
-"""The command line: run a campaign, judge or report a bundle again, list what there is, sabotage."""
+"""The command line: run a campaign, judge or report a bundle again, list what there is, sabotage, explore."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ninelives_rig.campaign import FLOWS_MAX, Campaign
 from ninelives_rig.cluster.errors import ClusterError
 from ninelives_rig.engines import engine_names
 from ninelives_rig.evidence.writer import OutRefused
+from ninelives_rig.explore.command import explore_command
 from ninelives_rig.interruption import interruptible
 from ninelives_rig.judging import Outcome, assess
 from ninelives_rig.nodes import NodesBroken
@@ -184,6 +185,9 @@ def report_command(
 def sabotage_command(context: typer.Context) -> None:
     """Break the runtime or the rig on purpose, one mutant at a time, and show which checker catches it."""
     raise typer.Exit(importlib.import_module("ninelives_rig.sabotage").main(context.args))
+
+
+app.command("explore")(explore_command)
 
 
 def _conclude(work: Callable[[], Outcome], bundle: Path, json: bool, interrupted: str) -> NoReturn:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import uvloop
 
+from ninelives_rig import starvation
 from ninelives_rig.armory import DELIVERIES, Armory, Bearer
 from ninelives_rig.engines import load_engine
 from ninelives_rig.engines.base import NodeOrder
@@ -68,6 +69,7 @@ async def _be_node(order: NodeOrder, kills: list[Kill], identity: ProcessIdentit
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    starvation.answer_requests(order.work_root)
     tools = equip(order, kills, identity, stopping)
     if order.extra.get("plants"):
         # Only here, and only for sabotage: an ordinary node never loads it.

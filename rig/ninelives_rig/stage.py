@@ -22,6 +22,7 @@ from ninelives_rig.cluster.ladder import OpenServer
 from ninelives_rig.disturb import Disturbances
 from ninelives_rig.engines.base import Engine, NodeOrder, NodeSettings, Store
 from ninelives_rig.evidence.writer import ArmFolder, BundleWriter
+from ninelives_rig.leftovers import Leftovers, count_deadlocks, look_for_leftovers
 from ninelives_rig.nemesis import Ground
 from ninelives_rig.nemesis.lines import Lines
 from ninelives_rig.nodes import Fleet, NodesBroken
@@ -77,6 +78,8 @@ class Stage:
     probe: Probe
     movement: Movement
     started_t: int
+    deadlocks_before: int = 0
+    leftovers: Leftovers = field(default_factory=Leftovers)
     converged: bool = False
     progressing: bool = True
 
@@ -127,6 +130,8 @@ class Stage:
                 "converge_timeout_s": arm.converge_timeout_s,
                 "progressing": self.progressing,
                 "restarts": self.fleet.restarts,
+                "deadlocks": self.leftovers.deadlocks,
+                "idle_in_transaction": self.leftovers.idle_in_transaction,
                 "started_t": self.started_t,
                 "ended_t": ended_t,
             }
@@ -175,6 +180,8 @@ def register(rig: Rig, arm: Arm) -> Iterator[Stage]:
     )
     stage.describe()
     rig.engine.prepare(store)
+    with psycopg.connect(store.dsn, autocommit=True) as connection:
+        stage.deadlocks_before = count_deadlocks(connection)
     try:
         yield stage
     finally:
@@ -269,6 +276,7 @@ def collect(stage: Stage) -> None:
     stage.enter_phase("collect")
     with psycopg.connect(stage.store.dsn, autocommit=True) as connection:
         stage.folder.tables(connection, stage.rig.engine.tables(stage.store))
+        stage.leftovers = look_for_leftovers(connection, stage.deadlocks_before)
     stage.folder.sink(Sink(stage.work / "sink").records())
     server = stage.rig.server.server
     if server is not None:

@@ -253,13 +253,7 @@ class Activation:
         if not await self._host.control.doubt(*key):
             return await self._again()
         attempt = self._attempt(RunStep(node, scope, attempt_number, voids, 0))
-        effect = node.capability.effect
-        answer: object = None
-        if isinstance(effect, AtMostOnce) and effect.reconcile is not None:
-            try:
-                answer = await effect.reconcile(attempt.call)
-            except Exception as error:
-                log.warning("%s: the probe of %s failed, the doubt stays: %s", self.instance_id, node.name, error)
+        answer = await self._probe(node, attempt)
         if isinstance(answer, Done):
             return await self._settled(attempt, answer.result, b"done")
         if isinstance(answer, Voided):
@@ -267,8 +261,26 @@ class Activation:
                 return await self._again()
             self._recall.frontier.apply_intent(IntentRow(scope, node.step_id, attempt_number, self.token, "voided"))
             return self._recall.decide() if cause is None else await self._failed(attempt, cause)
-        log.warning("%s: %s is in doubt and waits for an operator", self.instance_id, node.name)
+        raised = f" (its body raised {cause!r})" if cause is not None else ""
+        log.warning("%s: %s is in doubt and waits for an operator%s", self.instance_id, node.name, raised)
         return await self._rest(-1)
+
+    async def _probe(self, node: Step, attempt: Attempt) -> object:
+        """Return the answer of the step's own probe; whatever else comes of it leaves the doubt as it is."""
+        effect = node.capability.effect
+        if not isinstance(effect, AtMostOnce) or effect.reconcile is None:
+            return None
+        try:
+            return await effect.reconcile(attempt.call)
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, KeyboardInterrupt) or task is None or task.cancelling():
+                raise
+            log.warning("%s: the probe of %s was cancelled from within; the doubt stays", self.instance_id, node.name)
+        except BaseException as error:
+            # sys.exit() too, as in a body.
+            log.warning("%s: the probe of %s failed, the doubt stays: %r", self.instance_id, node.name, error)
+        return None
 
     # -- the journal
 

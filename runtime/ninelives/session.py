@@ -218,9 +218,7 @@ class Session:
                 return
             try:
                 asked_ns = time.monotonic_ns()
-                alive = connection.execute(
-                    self._queries["session_renew"].encode(), [self.session_id, self._settings.ttl_ms]
-                ).fetchone()
+                alive = self._renew(connection)
             except psycopg.Error as error:
                 if self._stop.is_set():
                     return
@@ -236,6 +234,17 @@ class Session:
             outage.is_over("session %d: heartbeat answered again", self.session_id)
             self._set_clock(alive, asked_ns)
             renew_at = time.monotonic() + self._settings.renew_s
+
+    def _renew(self, connection: psycopg.Connection[tuple[object, ...]]) -> tuple[object, ...] | None:
+        """Send one heartbeat; one that a TTL leaves unanswered ends the connection: a dead line says nothing."""
+        guard = threading.Timer(self._settings.ttl_s, cut, [connection])
+        guard.daemon = True
+        guard.start()
+        try:
+            values = [self.session_id, self._settings.ttl_ms]
+            return connection.execute(self._queries["session_renew"].encode(), values).fetchone()
+        finally:
+            guard.cancel()
 
     def _set_clock(self, row: tuple[object, ...] | None, asked_ns: int) -> None:
         if row is not None:

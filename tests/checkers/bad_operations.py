@@ -62,6 +62,21 @@ def fault_that_nothing_proves(story: Story) -> None:
     del events(story, "process.buried")[0]["proof"]
 
 
+@told("disturbances.unproved", UNSURE, frozen)
+def fault_whose_proof_shows_another_thing(story: Story) -> None:
+    events(story, "process.thawed")[0]["proof"] = "was in state S"
+
+
+@told("leftovers.deadlocks", FAIL)
+def deadlock_that_the_server_had_to_end(story: Story) -> None:
+    story.spec["deadlocks"] = 2
+
+
+@told("leftovers.idle_in_transaction", FAIL)
+def transaction_that_nobody_ended(story: Story) -> None:
+    story.spec["idle_in_transaction"] = 1
+
+
 @told("fencing.zombie_went_on acknowledged.effect_before_commit", FAIL, buried)
 def buried_node_that_went_on_after_one_refusal(story: Story) -> None:
     late = next(line for line in story.witness if line["step_id"] == 2 and line["token"] == 1)

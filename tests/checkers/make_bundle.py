@@ -82,6 +82,8 @@ class Story:
             "converged": True,
             "converge_timeout_s": 60.0,
             "progressing": True,
+            "deadlocks": 0,
+            "idle_in_transaction": 0,
         }
         self.instances: list[Row] = [
             {"index": n, "instance_id": identity(n), "started_by": "coordinator"} for n in range(flows)

@@ -126,7 +126,7 @@ def test_durable_by_default(own_server: PostgresServer) -> None:
     report = look_at(own_server.dsn)
     assert (report.fsync, report.synchronous_commit, report.full_page_writes) == ("on", "on", "on")
     assert (report.data_checksums, report.weak) == ("on", ())
-    wanted = {"client_connection_check_interval": "100ms", "max_connections": "200", "max_wal_size": "4GB"}
+    wanted = {"client_connection_check_interval": "100ms", "max_connections": "300", "max_wal_size": "4GB"}
     for name, value in wanted.items():
         assert values(own_server.dsn, f"select current_setting('{name}')") == [value]
     locale = values(own_server.dsn, "select datcollate || pg_encoding_to_char(encoding) from pg_database")

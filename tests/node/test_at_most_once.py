@@ -73,12 +73,16 @@ def test_voided_runs_again_under_a_new_key(store_dsn: str, given: dict[str, Any]
     run(main())
 
 
-@pytest.mark.parametrize("flow", [flows.ONCE, flows.ONCE_BLIND], ids=["unknown", "no-probe"])
+@pytest.mark.parametrize(
+    ("flow", "answer"),
+    [(flows.ONCE, "unknown"), (flows.ONCE, "exit"), (flows.ONCE_BLIND, "unknown")],
+    ids=["unknown", "the probe exits", "no-probe"],
+)
 def test_anything_else_is_in_doubt_until_an_operator_says_so(
-    store_dsn: str, given: dict[str, Any], tmp_path: Path, flow: Any
+    store_dsn: str, given: dict[str, Any], tmp_path: Path, flow: Any, answer: str
 ) -> None:
     async def main() -> None:
-        made = await killed_between_intent_and_outcome(store_dsn, flow, given, "unknown", tmp_path)
+        made = await killed_between_intent_and_outcome(store_dsn, flow, given, answer, tmp_path)
         async with make_node(store_dsn) as node:
             await until_parked(store_dsn, made)
             assert intents(store_dsn) == [(1, 1, 2, None)]

@@ -111,7 +111,7 @@ def busy_timeline() -> Timeline:
                 lives=tuple(zip(starts, [*kills, 60.0], strict=True)),
                 kills_s=tuple(kills),
                 takeovers_s=tuple(chance.uniform(1, 59) for _ in range(1600)),
-                frozen=((30.0, 34.0),),
+                faults=((30.0, 34.0),),
             )
         )
     finishes = tuple(chance.uniform(0, 60) for _ in range(10_000))

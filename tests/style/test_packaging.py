@@ -78,7 +78,7 @@ def test_make_help_tells_every_target() -> None:
     targets = {name for name in _TARGET.findall(text) if name != "option"}
     told = subprocess.run(["make", "--no-print-directory", "help"], cwd=TOP, capture_output=True, text=True, check=True)
     assert {line.split()[1] for line in told.stdout.splitlines() if line.startswith("  make ")} == targets
-    wanted = "help install chaos sabotage test model check ci report wheel-check clean"
+    wanted = "help install chaos sabotage explore test model check ci report wheel-check clean"
     assert targets == {*wanted.split(), "bench", "bench-compare", "bench-publish"}
 
 

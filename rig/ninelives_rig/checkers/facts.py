@@ -20,7 +20,7 @@ STEP_KEY = ["instance_id", "scope", "step_id"]
 ATTEMPT_KEY = [*STEP_KEY, "attempt"]
 # A witness line of kind "repeat" is a request that a sink with keys had already applied: the body ran again.
 EFFECT_KINDS = ("do", "repeat")
-_SINGLED_OUT = tuple(FAULT_EVENTS[name].begun for name in ("freeze", "bury", "cut", "deafen", "delay"))
+_SINGLED_OUT = tuple(FAULT_EVENTS[name].begun for name in ("freeze", "bury", "starve", "cut", "deafen", "delay"))
 _OF_THE_SERVER = tuple(
     FAULT_EVENTS[name].begun
     for name in ("crash", "restart", "freeze-server", "read-only", "impatient", "end-backends", "take-connections")

@@ -1,7 +1,8 @@
-"""Whether nodes took only what they carry, stayed dead once they were declared dead, and met the planned faults."""
+"""Whether nodes took only what they carry, stayed dead when declared dead, met the faults, and left nothing open."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pandas as pd
@@ -51,9 +52,7 @@ def check_disturbances(facts: Facts) -> list[Finding]:
     ]
     problems.add("missing", Status.INCONCLUSIVE, "{n} kinds of planned faults did not happen.", lines)
     problems.add("unhealed", Status.INCONCLUSIVE, "{n} kinds of faults were not undone as often.", _unhealed(facts))
-    begun = facts.events(*(told.begun for told in FAULT_EVENTS.values()))
-    unproved = begun[begun["proof"].isna()]
-    problems.add_rows("unproved", Status.INCONCLUSIVE, "{n} faults have no proof.", unproved, ["event", "t"])
+    problems.add("unproved", Status.INCONCLUSIVE, "{n} faults are not proved to have happened.", _unproved(facts))
     return problems.found
 
 
@@ -64,6 +63,28 @@ def _unhealed(facts: Facts) -> Iterator[str]:
             begun, over = len(facts.events(told.begun)), len(facts.events(told.over))
             if begun != over:
                 yield f"{told.begun} {begun} times, {told.over} {over} times"
+
+
+def _unproved(facts: Facts) -> Iterator[str]:
+    """Name what was told of, and whose proof does not show it."""
+    for told in FAULT_EVENTS.values():
+        for event, pattern in ((told.begun, told.shows), (told.over, told.over_shows)):
+            events = facts.events(event) if event else facts.arm.history.iloc[:0]
+            for proof, t in zip(events["proof"], events["t"], strict=True):
+                if not isinstance(proof, str) or not re.fullmatch(pattern, proof):
+                    yield f"{event} at t={t}: {proof if isinstance(proof, str) else 'no proof'}"
+
+
+def check_leftovers(facts: Facts) -> list[Finding]:
+    """Find deadlocks, and transactions that a node has left open behind it."""
+    problems = Problems("leftovers")
+    for name, sentence in (
+        ("deadlocks", "The server had to end {n} deadlocks: two operations take their locks in different orders."),
+        ("idle_in_transaction", "{n} transactions of nodes are open behind the end, with their locks."),
+    ):
+        count = getattr(facts.spec, name)
+        problems.add(name, Status.FAIL, sentence, [f"{name}={count}"], count=count)
+    return problems.found
 
 
 def _has_versions(spec: ArmSpec) -> bool:
@@ -93,5 +114,11 @@ CHECKERS = (
         ("missing", "unhealed", "unproved"),
         check_disturbances,
         _has_faults,
+    ),
+    Checker(
+        "leftovers",
+        "No deadlock happened, and no transaction was left open.",
+        ("deadlocks", "idle_in_transaction"),
+        check_leftovers,
     ),
 )

@@ -51,6 +51,7 @@ def measure(facts: Facts) -> dict[str, Any]:
         "fault": spec.fault,
         "fault_receipts": count_fault_receipts(facts),
         "fault_resume_s": summarize(fault_resume_s(facts)).as_dict(),
+        "deadlocks": spec.deadlocks,
         "uncommitted": int(classes.get("uncommitted", 0)),
         "in_doubt": in_doubt,
         "in_doubt_open": in_doubt_open,

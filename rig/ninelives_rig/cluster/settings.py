@@ -12,7 +12,7 @@ from ninelives_rig.cluster.errors import SettingRefused
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 
 DEFAULTS = DURABLE | {
-    "max_connections": "200",
+    "max_connections": "300",
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",
     "wal_compression": "off",

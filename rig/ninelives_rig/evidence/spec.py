@@ -14,27 +14,53 @@ RUN_KEYS = ("campaign", "engine", "seed", "commit", "dirty", "started_at", "arms
 
 @dataclass(frozen=True)
 class FaultEvents:
-    """How the history tells of one kind of fault: that it began and, for what lasts, that it is over."""
+    """How the history tells of one kind of fault: that it began and, for what lasts, that it is over.
+
+    ``shows`` and ``over_shows`` are what the proofs of both must say (regular expressions), so that a fault that was
+    told of and never inflicted is found out.
+    """
 
     begun: str
     over: str | None = None
+    shows: str = ".+"
+    over_shows: str = ".+"
 
+
+_DROPPED = r"[1-9]\d* bytes dropped, \d+ bytes held"
+_HELD = r"\d+ bytes dropped, [1-9]\d* bytes held"
+_LONG = r"[a-z ]+ for [\d.]*[1-9][\d.]* s"
+_BACK = "it accepts connections and is the same cluster"
+_SEEN = "in a new connection"
 
 FAULT_EVENTS: Mapping[str, FaultEvents] = {
-    "terminate": FaultEvents("process.terminated"),
-    "bury": FaultEvents("process.buried"),
-    "freeze": FaultEvents("process.frozen", "process.thawed"),
-    "cut": FaultEvents("line.cut", "line.joined"),
-    "deafen": FaultEvents("line.deafened", "line.heard"),
-    "delay": FaultEvents("line.held", "line.delivered"),
-    "crash": FaultEvents("server.crashed", "server.recovered"),
-    "restart": FaultEvents("server.stopped", "server.started"),
-    "freeze-server": FaultEvents("server.frozen", "server.thawed"),
-    "read-only": FaultEvents("server.read_only", "server.writable"),
-    "impatient": FaultEvents("server.impatient", "server.patient"),
-    "end-backends": FaultEvents("backends.ended"),
-    "hold-snapshot": FaultEvents("snapshot.held", "snapshot.released"),
-    "take-connections": FaultEvents("connections.taken", "connections.given"),
+    "terminate": FaultEvents("process.terminated", None, "SIGTERM sent"),
+    "bury": FaultEvents("process.buried", None, "its session is marked dead"),
+    # X is a process that has died meanwhile.
+    "freeze": FaultEvents("process.frozen", "process.thawed", "SIGSTOP sent", "was in state [TX]"),
+    "starve": FaultEvents("process.starved", "process.fed", rf"asked to hold {_LONG}", rf"held {_LONG}"),
+    "block": FaultEvents("process.blocked", "process.unblocked", rf"asked to sleep {_LONG}", rf"slept {_LONG}"),
+    "cut": FaultEvents("line.cut", "line.joined", "to_server and to_node dropped", _DROPPED),
+    "deafen": FaultEvents("line.deafened", "line.heard", "to_node dropped", _DROPPED),
+    "delay": FaultEvents("line.held", "line.delivered", "to_server and to_node held", _HELD),
+    "crash": FaultEvents(
+        "server.crashed", "server.recovered", r"postmaster exited with -9, and [1-9]\d* processes with it", _BACK
+    ),
+    "restart": FaultEvents("server.stopped", "server.started", r"process \d+ is gone", _BACK),
+    "freeze-server": FaultEvents(
+        "server.frozen", "server.thawed", r"[1-9]\d* of \d+ processes are in state T", "were in the states TT+X*"
+    ),
+    "read-only": FaultEvents("server.read_only", "server.writable", rf"\w+ is on {_SEEN}", rf"\w+ is off {_SEEN}"),
+    "impatient": FaultEvents("server.impatient", "server.patient", rf"\w+ is 3ms {_SEEN}", rf"\w+ is 0 {_SEEN}"),
+    "end-backends": FaultEvents("backends.ended", None, r"[1-9]\d* of \d+ backends of nodes ended"),
+    "hold-snapshot": FaultEvents(
+        "snapshot.held", "snapshot.released", r"snapshot [\d:,]+ is held by backend \d+", r"still saw [\d:,]+"
+    ),
+    "take-connections": FaultEvents(
+        "connections.taken",
+        "connections.given",
+        r"\d+ connections taken, then: .*(too many clients|connection slots|too many connections).*",
+        r"\d+ connections given back",
+    ),
 }
 """Every fault that a campaign can plan for the coordinator to inflict."""
 
@@ -76,6 +102,8 @@ class ArmSpec:
     lost_answers: frozenset[str] = frozenset()
     boundaries: frozenset[str] = frozenset()
     restarts: int = 0
+    deadlocks: int = 0
+    idle_in_transaction: int = 0
     service_s: float | None = None
     started_t: int = 0
     ended_t: int = 0
@@ -180,6 +208,8 @@ def parse_arm_spec(raw: Any, shown: str) -> ArmSpec:
         lost_answers=frozenset(_texts(raw, "lost_answers", shown)),
         boundaries=frozenset(_texts(raw, "boundaries", shown)),
         restarts=get("restarts", int),
+        deadlocks=get("deadlocks", int),
+        idle_in_transaction=get("idle_in_transaction", int),
         service_s=raw["steps"][0].get("service_s"),
         started_t=get("started_t", int),
         ended_t=get("ended_t", int),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from ninelives_rig.campaign import Disturbance
@@ -37,6 +37,8 @@ class Ground:
     dsn: str = ""
     server: PostgresServer | None = None
     lines: Lines | None = None
+    afflicted: set[str] = field(default_factory=set)
+    """The processes of nodes that a lasting fault has hit and not left yet."""
 
 
 class Nemesis:
@@ -83,12 +85,27 @@ class NodeNemesis(Nemesis):
     node: Node | None = None
 
     def begin(self) -> bool:
-        """Choose a node that is not on its way out already: that would make two faults one."""
-        candidates = [n for n in self.ground.fleet.nodes if n.order.role == self.plan.role and not n.retired]
+        """Choose a node that is not on its way out, nor hit by a fault that lasts: that would make two faults one."""
+        candidates = [
+            node
+            for node in self.ground.fleet.nodes
+            if node.order.role == self.plan.role
+            and not node.retired
+            and node.order.process not in self.ground.afflicted
+        ]
         if not candidates:
             return False
         self.node = self.choose(candidates)
-        return self.strike(self.node)
+        struck = self.strike(self.node)
+        if struck and self.lasts:
+            self.ground.afflicted.add(self.node.order.process)
+        return struck
+
+    def heal(self) -> None:
+        """Undo it."""
+        assert self.node is not None
+        self.release(self.node)
+        self.ground.afflicted.discard(self.node.order.process)
 
     def choose(self, candidates: list[Node]) -> Node:
         """Whose turn it is."""
@@ -97,3 +114,6 @@ class NodeNemesis(Nemesis):
     def strike(self, node: Node) -> bool:
         """Inflict it on this node; false if that cannot be done yet."""
         raise NotImplementedError
+
+    def release(self, node: Node) -> None:
+        """Undo it for this node."""

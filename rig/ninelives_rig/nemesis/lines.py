@@ -196,10 +196,10 @@ class _LineNemesis(NodeNemesis):
         self.lasts_from_now()
         return True
 
-    def heal(self) -> None:
+    def release(self, node: Node) -> None:
         """Let everything pass again, and tell how much did not."""
-        lines, node = self.ground.lines, self.node
-        assert lines is not None and node is not None
+        lines = self.ground.lines
+        assert lines is not None
         told = lines.set(node.order.slot, _OPEN, TO_SERVER, TO_NODE)
         proof = f"{told[_DROPPED]} bytes dropped, {told[_HELD]} bytes held"
         self.tell_over(proof, child=node.order.process, child_pid=node.identity.pid)

@@ -119,6 +119,16 @@ CODE_MUTANTS: Mapping[str, tuple[Edit, ...]] = {
             "self._plans.get(claimed.plan_id) or next(iter(self._plans.values()))",
         ),
     ),
+    "freeze-not-delivered": (
+        CodeEdit("ninelives_rig.nemesis.processes:Freeze.strike", "node.identity.kill(signal.SIGSTOP)", "pass"),
+    ),
+    "cut-not-delivered": (
+        CodeEdit(
+            "ninelives_rig.nemesis.lines:_LineNemesis.strike",
+            "lines.set(node.order.slot, self.state, *self.directions)",
+            "pass",
+        ),
+    ),
     "witness-loses-lines": (
         CodeEdit(
             "ninelives_rig.witness:Witness.effect",

@@ -144,6 +144,22 @@ MUTANTS: tuple[Mutant, ...] = (
         delivery="withheld",
         planted=False,
     ),
+    Mutant(
+        "freeze-not-delivered",
+        "the rig tells of a frozen node that was never stopped",
+        "evidence",
+        "freezes",
+        "disturbances",
+        _UNSURE,
+    ),
+    Mutant(
+        "cut-not-delivered",
+        "the rig tells of a line that was never cut",
+        "evidence",
+        "partitions",
+        "disturbances",
+        _UNSURE,
+    ),
     Mutant("witness-loses-lines", "every fifth effect is not witnessed", "evidence", "kills", "evidence", _UNSURE),
     Mutant(
         "empty-history",
@@ -182,12 +198,12 @@ NOT_PLANTED: tuple[tuple[str, str, str], ...] = (
     (
         "M24",
         "locks in arrival order (L2)",
-        "the server ends the deadlock and the batch is sent again: only time is lost",
+        "the server ends the deadlock and the batch is sent again; `ninelives-rig explore` finds instance-before-wake",
     ),
     (
         "M27",
         "intent accepted while paused (I9)",
-        "the pause must fall between two commits of one holder; the model shows it",
+        "the pause must fall between two commits of one holder; `ninelives-rig explore` finds intent-while-paused",
     ),
 )
 """Mutants of the protocol's model that are not planted: number, what they take away, and why not."""

@@ -127,6 +127,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         _arm("heartbeats", workload=_workload("heartbeats", "idempotent", 0.4), disturbances=_ONE_BURIAL, **_LOSSY)
     ),
+    Scenario(_arm("freezes", disturbances=(Disturbance("freeze", at_rows=16, hold_s=1.0),), **_LOSSY)),
+    Scenario(_arm("partitions", disturbances=(Disturbance("cut", at_rows=16, hold_s=1.0),), **_LOSSY)),
     Scenario(_burial("burials-slow-claim"), ("slow-claim",)),
     Scenario(replace(_burial("burials-in-part"), in_flight=12), ("few-takeovers", "slow-lane")),
     Scenario(_burial("burials-in-doubt", "at_most_once", _PROBED)),
