@@ -58,5 +58,5 @@ def test_tasks_hold_every_case_once() -> None:
 
 def test_a_claim_puts_no_wake_to_rest_that_a_resume_has_just_made(explored: World) -> None:
     """Seen failing before the claim judged the pause by the row that it locked."""
-    outcome = run(explored, parse_case("claim+resume@paused-due"), "ABBBBA")
+    outcome = run(explored, parse_case("claim+resume@paused-due"), "BABBAAAAA")
     assert outcome.violations == []

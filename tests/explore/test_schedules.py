@@ -24,7 +24,9 @@ def test_a_schedule_is_run_again_by_its_letters(explored: World) -> None:
         assert (again.moves, again.answers) == (outcome.moves, outcome.answers)
 
 
-@pytest.mark.parametrize("text", ["claim+signal@parked", "commit+claim@dead", "start+signal@unborn"])
+@pytest.mark.parametrize(
+    "text", ["claim+signal@parked", "commit+claim@dead", "start+signal@unborn", "claim+resume@paused-due"]
+)
 def test_leaving_out_what_commutes_loses_no_outcome(explored: World, text: str) -> None:
     case = parse_case(text)
     every = [sorted(outcome.answers) for outcome in explore(explored, case, all_orders=True)]
@@ -37,7 +39,7 @@ def test_who_waits_is_seen_and_goes_on_when_the_lock_is_free(explored: World) ->
     outcome = run(explored, parse_case("park+signal@held"), "AB")
     assert [(move.letter, move.sent, move.waited) for move in outcome.moves[:2]] == [
         ("A", "park_lock_wakes", False),
-        ("B", "wake", True),
+        ("B", "signal", True),
     ]
     assert outcome.answers == ("A: park parked", "B: signal accepted")
     assert outcome.violations == []

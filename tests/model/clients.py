@@ -53,11 +53,17 @@ def _signal_moves(moves: Moves, q: int) -> None:
         elif state.client != IDLE and is_free(state, WAKE):
             moves.will(f"client: signal {q} is inserted", _insert_and_wake_the_idle, q)
     else:
-        if can_wake and state.client != FIRST:
+        if can_wake and state.client not in (FIRST, INSIDE):
             signal = moves.will if moves.setting.signals_come else moves.may
             signal(f"client: signal {q}", _signal, q)
         elif row.state == ABSENT and rules.early_signal != "refused" and state.client == IDLE:
             moves.will(f"client: signal {q} finds no wake", _set_client, FIRST)
+        if rules.signal == "whatever was woken" and row.state == ABSENT and state.client == IDLE:
+            moves.may(f"client: signal {q} wakes nothing and looks again", _set_client, INSIDE)
+        if state.client == INSIDE and row.state != ABSENT:
+            moves.will(f"client: signal {q} finds the instance by now", _insert_signal, q, SECOND)
+        elif state.client == INSIDE:
+            moves.will(f"client: signal {q} finds no instance", _set_client, IDLE)
         if state.client == FIRST:
             moves.will(f"client: signal {q} is put aside", _insert_signal, q, SECOND)
 

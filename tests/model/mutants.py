@@ -167,5 +167,14 @@ MUTANTS = (
         {"backends_ended": False},
         _FREEZE,
     ),
+    Mutant(
+        "M43",
+        "a signal that woke nothing is inserted when the instance is there by then",
+        "early",
+        "L1",
+        4,
+        {"signal": "whatever was woken"},
+        NONE,
+    ),
     Mutant("M42", "a client's frozen transaction is not ended", "frozenclient", "L1", 3, _CLIENT, {"client freeze": 1}),
 )

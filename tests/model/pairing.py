@@ -63,6 +63,8 @@ UNPAIRED: Final[dict[str, str]] = {
     "M39": _REDIS,
     "M40": _REDIS,
     "M41": _REDIS,
+    "M43": "the start has to commit between two statements of one signal; `ninelives-rig explore` finds "
+    "signal-inserted-without-bump",
     "M42": "the model shows what is missing in the store: nobody ends the backend of a frozen client",
 }
 """Why no mutant of the real store plants this fault."""

@@ -48,7 +48,7 @@ class Rules:
     reconcile: Literal["void", "doubt", "trust not seen"] = "void"
     # waking
     waker: Literal["always bumps", "skips pending"] = "always bumps"
-    signal: Literal["one transaction", "unlocked look", "wake, then insert"] = "one transaction"
+    signal: Literal["one transaction", "unlocked look", "wake, then insert", "whatever was woken"] = "one transaction"
     early_signal: Literal["refused", "start lock", "no lock"] = "refused"
     signals_deduplicated: bool = True
     resume_wakes: bool = True

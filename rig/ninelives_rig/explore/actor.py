@@ -146,6 +146,11 @@ class Actor:
         """Whether it has a statement to send, or a commit."""
         return bool(self._queue) and not self.waits
 
+    @property
+    def begins(self) -> bool:
+        """Whether its next move begins a transaction."""
+        return not self._queue[0].results and not self._waits_at_gate
+
     def next_move(self) -> str:
         """Name what the next move sends."""
         exchange = self._queue[0]

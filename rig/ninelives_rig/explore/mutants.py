@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ninelives_rig.explore.states import Case, parse_case
 from ninelives_rig.refusal import Refused
 from ninelives_rig.sabotage.planting import CodeEdit, Edit, SqlEdit, edits_of
+from ninelives_rig.sabotage.sql_mutants import SIGNAL_BUMP, SIGNAL_LOOK
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ RACE_MUTANTS: tuple[RaceMutant, ...] = (
     _mutant(
         "wake-before-signal", "a signal wakes in one transaction and comes in another", "L1 M07b", "turn+signal@parked"
     ),
-    _mutant("early-signal-without-lock", "an early signal takes no start lock", "L1 M15", "start+signal@unborn"),
+    _mutant("early-signal-without-lock", "an early signal takes no start lock", "L1 M15", "born+signal@unborn"),
     _mutant("signal-without-dedupe", "a repeated signal is a new one", "I4 M28", "signal+signal@held"),
     _mutant("pause-ignored", "claims and commits do not look at the pause", "I9 M17", "claim+pause@pending"),
     _mutant("resume-without-wake", "the end of a pause wakes nobody", "I13 M18", "claim+resume@paused-due"),
@@ -90,7 +91,23 @@ RACE_MUTANTS: tuple[RaceMutant, ...] = (
         "a signal is accepted by an instance that has ended",
         "I4",
         "commit-end+signal@held",
-        SqlEdit("signal", "     where exists (select from ninelives.flow_wake w where w.instance_id = $1)\n", ""),
+        SqlEdit("signal", "clock_timestamp() from w\n", "clock_timestamp()\n"),
+    ),
+    _mutant(
+        "signal-inserted-without-bump",
+        "a signal that woke nothing is inserted when the instance is there by then",
+        "L1 M43",
+        "born+signal@unborn",
+        SqlEdit("signal", SIGNAL_BUMP, SIGNAL_LOOK),
+        CodeEdit(
+            "ninelives.store.control:Control.signal",
+            """    results = await self._ask([(b"signal", values), notify])
+    outcome = _text(results[0], 0, 0)
+""",
+            """    results = await self._ask([(b"wake", (instance_id,)), (b"signal", values), notify])
+    outcome = _text(results[1], 0, 0)
+""",
+        ),
     ),
     _mutant(
         "release-without-token",
@@ -103,7 +120,7 @@ RACE_MUTANTS: tuple[RaceMutant, ...] = (
         "settle-under-holder",
         "an operator settles a doubt while a node holds the instance",
         "I3",
-        "settle+claim@doubt",
+        "settle+void@doubt-held",
         SqlEdit("settle", " and w.holder is null", ""),
     ),
     _mutant(

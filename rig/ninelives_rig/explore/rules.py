@@ -17,6 +17,7 @@ def judge(pictures: Sequence[Picture], told: Sequence[Told], hold: Hold | None) 
     found: list[str] = []
     for picture in pictures:
         found += _in_itself(picture)
+        found += _asleep(picture, [one.hold for one in told] + [hold])
     for before, after in pairwise(pictures):
         found += _from_to(before, after)
     for one in told:
@@ -59,16 +60,22 @@ def _wake(now: Picture) -> Iterator[str]:
     caught_up = now.instance["state"] == "Suspended" and now.wake["seq"] == now.wake["seen_seq"]
     if now.wake["run_at"] is None and not caught_up:
         yield f"I13: unheld without a time, {now.instance['state']}, seq {now.wake['seq']}, seen {now.wake['seen_seq']}"
-    if now.unconsumed:
-        yield f"L1: nobody wakes up for signal {', '.join(sorted(now.unconsumed))}"
+
+
+def _asleep(now: Picture, holds: Sequence[Hold | None]) -> Iterator[str]:
+    """Find signals of an instance that rests, other than those which its last holder had read and left."""
+    if now.wake is None or now.wake["holder"] is not None or now.paused or now.due:
+        return
+    seen = {signal for one in holds if one is not None and one.token == now.token for signal in one.signals}
+    unseen = now.unconsumed - seen
+    if unseen:
+        yield f"L1: nobody wakes up for signal {', '.join(sorted(unseen))}"
 
 
 def _from_to(before: Picture, after: Picture) -> Iterator[str]:
     if after.fence < before.fence or after.token < before.token:
         yield f"I8: the token fell from {max(before.fence, before.token)} to {min(after.fence, after.token)}"
-    if before.finished and (
-        not after.finished or (before.instance or {})["state"] != (after.instance or {})["state"]
-    ):
+    if before.finished and (not after.finished or (before.instance or {})["state"] != (after.instance or {})["state"]):
         yield "I6: a terminal state changed"
     if after.finished and not before.finished and before.paused:
         yield "I9: the instance ended while it was paused"

@@ -14,6 +14,8 @@ from ninelives_rig.explore.world import Template, World
 from ninelives_rig.refusal import Refused
 
 MOVES_MAX = 400
+REPEATS_MAX = 3
+"""How often a schedule is begun again that did not go as it had gone before up to the choice that it turns round."""
 
 _SKIPPING = frozenset([f"{GATED.decode()}/take"])
 _READS = frozenset([*(block.decode() for block in READS), f"{GATED.decode()}/look"])
@@ -21,11 +23,12 @@ _READS = frozenset([*(block.decode() for block in READS), f"{GATED.decode()}/loo
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One move of a schedule: whose, what it sent, and whether it then waited."""
+    """One move of a schedule: whose, what it sent, whether it then waited, and whether it began a transaction."""
 
     letter: str
     sent: str
     waited: bool
+    began: bool = False
 
 
 @dataclass(slots=True)
@@ -38,6 +41,8 @@ class Outcome:
     redundant: bool = False
     """It differs from another schedule only by moves that commute, and was given up."""
     answers: tuple[str, ...] = ()
+    repeats: int = 0
+    """How often it was begun again, see ``REPEATS_MAX``."""
 
     @property
     def letters(self) -> str:
@@ -53,9 +58,13 @@ class Outcome:
 def run(world: World, case: Case, order: str) -> Outcome:
     """Run one schedule: the moves of ``order``, and behind them always the first one that is possible.
 
-    Raises ``Refused`` where ``order`` asks for a move that is not possible.
+    Raises ``OutOfStep`` where ``order`` asks for a move that is not possible.
     """
     return _run(world, case, Choices(order))
+
+
+class OutOfStep(Refused):
+    """A move of the order that was asked for is not possible at its place."""
 
 
 class Choices:
@@ -119,14 +128,14 @@ def _run_moves(
             outcome.redundant = True
             return
         if letter not in possible:
-            raise Refused(
+            raise OutOfStep(
                 f"{outcome.case}: move {place + 1} is {letter}'s, and only {' or '.join(possible)} can move there;"
                 " let the explorer find the schedule again"
             )
         actor = next(one for one in actors if one.letter == letter)
-        sent, acting, commits = actor.next_move(), actor.token, shared.commits
+        sent, began, acting, commits = actor.next_move(), actor.begins, actor.token, shared.commits
         actor.move()
-        outcome.moves.append(Move(letter, sent, actor.waits))
+        outcome.moves.append(Move(letter, sent, actor.waits, began))
         choices.note(place, outcome.moves[-1])
         if shared.commits > commits:
             pictures.append(world.picture(letter, acting))
@@ -186,8 +195,16 @@ def explore(world: World, case: Case, *, all_orders: bool = False) -> Iterator[O
     that are the same, only the first begins: the other schedules are these with the letters swapped.
     """
     search = _Search(alike=len(set(case.operations)) == 1, all_orders=all_orders)
+    repeats = 0
     while True:
-        outcome = _run(world, case, search)
+        try:
+            outcome = _run(world, case, search)
+        except OutOfStep:
+            repeats += 1
+            if repeats > REPEATS_MAX:
+                raise
+            continue
+        outcome.repeats, repeats = repeats, 0
         if not outcome.redundant:
             yield outcome
         if not search.go_back():
@@ -268,11 +285,12 @@ def _commute(one: Move, other: Move) -> bool:
     """Tell whether two moves, run in this order one behind the other, would lead to the same in the other order.
 
     Statements see what is committed, and meet the locks of others. So two that did not wait commute: neither commits,
-    and locks that let both through do so in either order. Only SKIP LOCKED does not wait where it meets a lock.
+    and locks that let both through do so in either order. Only SKIP LOCKED does not wait where it meets a lock, and the
+    time of a transaction is that of its beginning: what one makes due may be in the future of another.
     """
     sent = {one.sent, other.sent}
     if READ in sent:
         return True
-    if COMMIT in sent or one.waited or other.waited:
+    if COMMIT in sent or one.waited or other.waited or (one.began and other.began):
         return False
     return not sent & _SKIPPING or bool(sent & _READS)

@@ -56,6 +56,7 @@ class CaseTold:
     moves: int = 0
     waits: int = 0
     violating: int = 0
+    repeats: int = 0
     failed: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -63,6 +64,7 @@ class CaseTold:
         self.schedules += 1
         self.moves += len(outcome.moves)
         self.waits += outcome.waits
+        self.repeats += outcome.repeats
         if outcome.violations:
             self.violating += 1
             if len(self.failed) < _FAILED_KEPT:
@@ -83,7 +85,8 @@ def split(cases: Sequence[Case], place: Place) -> list[Task]:
 def run_tasks(tasks: Sequence[Task], at_once: int) -> Iterator[tuple[Task, list[CaseTold]]]:
     """Explore, ``at_once`` tasks at a time, and yield what each told when it is known; ends all when it is closed."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(at_once, mp_context=context, initializer=_tie) as pool:
+    # A process for each task, because what is planted in one stays planted.
+    with ProcessPoolExecutor(at_once, mp_context=context, initializer=_tie, max_tasks_per_child=1) as pool:
         try:
             running = {pool.submit(run_task, task): task for task in tasks}
             for future in as_completed(running):

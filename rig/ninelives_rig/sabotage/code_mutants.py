@@ -25,8 +25,8 @@ _ANNOUNCE = """    refusal = await self._announce(attempt)
         return refusal
 """
 _SETTLE = "    return await self._settled(attempt, result, _COMMITTED)\n"
-_SIGNAL_AT_ONCE = """    results = await self._ask([(b"wake", (instance_id,)), (b"signal", values), notify])
-    outcome = _text(results[1], 0, 0)
+_SIGNAL_AT_ONCE = """    results = await self._ask([(b"signal", values), notify])
+    outcome = _text(results[0], 0, 0)
 """
 _SIGNAL_APART = """    await self._ask([(b"wake", (instance_id,))])
     await asyncio.sleep(0.8)

@@ -29,6 +29,12 @@ _STEP_UPSERTED = """      from u
        set sequence = excluded.sequence, token = excluded.token, outcome = excluded.outcome, result = excluded.result
     returning 1
 ), w as ("""
+SIGNAL_BUMP = """    update ninelives.flow_wake w
+       set seq = w.seq + 1, run_at = case when w.holder is null then now() else w.run_at end
+     where w.instance_id = $1
+    returning 1
+"""
+SIGNAL_LOOK = "    select 1 from ninelives.flow_wake w where w.instance_id = $1\n"
 _ANOTHER_ID = "select $1, $2 || ' ' || clock_timestamp(), $3, $4, clock_timestamp()"
 
 SQL_MUTANTS: Mapping[str, tuple[Edit, ...]] = {
@@ -71,6 +77,8 @@ SQL_MUTANTS: Mapping[str, tuple[Edit, ...]] = {
     "duplicate-upserted": (SqlEdit("commit_rows", _STEP_REFUSED, _STEP_UPSERTED),),
     "waker-skips-pending": (
         SqlEdit("wake", "where w.instance_id = $1", "where w.instance_id = $1 and w.seq = w.seen_seq"),
+        SqlEdit("signal", SIGNAL_BUMP, SIGNAL_BUMP.replace("= $1", "= $1 and w.seq = w.seen_seq")),
+        SqlEdit("signal", " from w\n", " from ninelives.flow_wake w where w.instance_id = $1\n"),
     ),
     "signal-without-dedupe": (
         SqlEdit("signal", "select $1, $2, $3, $4, clock_timestamp()", _ANOTHER_ID),
@@ -83,6 +91,7 @@ SQL_MUTANTS: Mapping[str, tuple[Edit, ...]] = {
         SqlEdit("commit_careful", " and not (i.paused and b.finish is not null)", ""),
         SqlEdit("commit_careful", "from fit f where f.paused)", "from fit f where false)"),
     ),
+    "wake-before-signal": (SqlEdit("signal", SIGNAL_BUMP, SIGNAL_LOOK),),
     "finish-leaves-wake": (
         SqlEdit(
             "commit_rows",

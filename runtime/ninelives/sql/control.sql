@@ -8,17 +8,23 @@ update ninelives.flow_wake w
 returning w.seq;
 
 -- name: signal
--- purpose: put a signal into the inbox of an instance, behind the bump of its wake
--- locks: the wake, taken by the statement before it
--- guard: accepted only while a wake row exists; the signal id makes a repeat harmless
-with n as (
+-- purpose: bump the wake of an instance and put a signal into its inbox
+-- locks: wake
+-- guard: accepted only behind a bump that found a wake: an instance that is started meanwhile, and held and parked, would
+--  never look again. The signal id makes a repeat harmless
+with w as (
+    update ninelives.flow_wake w
+       set seq = w.seq + 1, run_at = case when w.holder is null then now() else w.run_at end
+     where w.instance_id = $1
+    returning 1
+), n as (
     insert into ninelives.flow_signal (instance_id, signal_id, name, payload, received_at)
-    select $1, $2, $3, $4, clock_timestamp()
-     where exists (select from ninelives.flow_wake w where w.instance_id = $1)
+    select $1, $2, $3, $4, clock_timestamp() from w
     on conflict (instance_id, signal_id) do nothing
     returning 1
 )
 select case when exists (select from n) then 'accepted'
+            when exists (select from w) then 'duplicate'
             when exists (select from ninelives.flow_signal g where g.instance_id = $1 and g.signal_id = $2) then 'duplicate'
             when exists (select from ninelives.flow_instance i where i.instance_id = $1) then 'finished'
             else 'unknown' end;

@@ -116,8 +116,8 @@ class Control:
         """PROTOCOL operation signal: accepted, duplicate, finished or, before the start, buffered."""
         values = (instance_id, signal_id.encode(), name.encode(), payload)
         notify: Statement = (b"start_notify", (self._channel,))
-        results = await self._ask([(b"wake", (instance_id,)), (b"signal", values), notify])
-        outcome = _text(results[1], 0, 0)
+        results = await self._ask([(b"signal", values), notify])
+        outcome = _text(results[0], 0, 0)
         if outcome != "unknown":
             return outcome
         guard: Statement = (b"signal_guard", (self._start_lock,))
