@@ -115,12 +115,15 @@ class Fleet:
             self._spawn(order)
 
     def reap(self, timeout_s: float) -> int:
-        """Wait up to ``timeout_s`` for nodes to end, record how each ended and replace it; returns how many
-        did.
+        """Wait up to ``timeout_s`` for nodes to end, record how each ended and replace it; returns how many did.
+
+        It returns when the next replacement is due, so that it comes in time.
 
         Raises ``NodesBroken`` when nodes keep ending without having been killed.
         """
         self._spawn_owed()
+        if self._owed and not self._stopping:
+            timeout_s = min(timeout_s, max(0.0, min(due for due, _ in self._owed) - time.monotonic()))
         if not self._nodes:
             time.sleep(timeout_s)
             return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from itertools import islice
 
 import pytest
 
@@ -16,6 +17,9 @@ from ninelives_rig.explore.world import World
 from ninelives_rig.sabotage.planting import Plot
 
 pytestmark = pytest.mark.postgres
+
+_SCHEDULES_MAX = 200
+"""Of each case; `make explore` runs them all."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,8 @@ def test_every_race_mutant_is_found_by_its_invariant(planted: RaceMutant, told: 
 
 def test_the_store_as_it_is_violates_nothing_where_mutants_do(explored: World) -> None:
     cases = sorted({case for one in RACE_MUTANTS for case in one.cases}, key=str)
-    wrong = [outcome for case in cases for outcome in explore(explored, case) if outcome.violations]
+    some = (outcome for case in cases for outcome in islice(explore(explored, case), _SCHEDULES_MAX))
+    wrong = [outcome for outcome in some if outcome.violations]
     assert wrong == []
 
 

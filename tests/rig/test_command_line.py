@@ -54,7 +54,6 @@ def test_wrong_usage_has_one_exit_code_and_no_traceback(
     arguments: tuple[str, ...], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
     code, output, errors = called(*arguments)
     assert (code, output) == (3, ""), errors
     assert complaint in errors and "Traceback" not in errors

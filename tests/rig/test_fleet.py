@@ -96,7 +96,7 @@ def test_nodes_that_keep_ending_by_themselves_break_the_rig_and_show_their_log(
     fleet = fleet_of([wrong], run_directory)
     fleet.start()
     with pytest.raises(NodesBroken, match=r"(?s)9 nodes in a row.*worker-1\.9.*OperationalError"):
-        for _ in range(20):
+        for _ in range(60):
             fleet.reap(30.0)
     assert set(exits(order)) == {1}
     fleet.kill()
