@@ -14,8 +14,8 @@ from ninelives_rig.explore.world import Template, World
 from ninelives_rig.refusal import Refused
 
 MOVES_MAX = 400
-REPEATS_MAX = 3
-"""How often a schedule is begun again that did not go as it had gone before up to the choice that it turns round."""
+REPEATS_MAX = 8
+"""How often a schedule is begun again that did not go as it had gone before, until its choice counts as unreached."""
 
 _SKIPPING = frozenset([f"{GATED.decode()}/take"])
 _READS = frozenset([*(block.decode() for block in READS), f"{GATED.decode()}/look"])
@@ -41,8 +41,8 @@ class Outcome:
     redundant: bool = False
     """It differs from another schedule only by moves that commute, and was given up."""
     answers: tuple[str, ...] = ()
-    repeats: int = 0
-    """How often it was begun again, see ``REPEATS_MAX``."""
+    unreached: bool = False
+    """No schedule: a choice that could not be come back to, see ``REPEATS_MAX``."""
 
     @property
     def letters(self) -> str:
@@ -64,7 +64,18 @@ def run(world: World, case: Case, order: str) -> Outcome:
 
 
 class OutOfStep(Refused):
-    """A move of the order that was asked for is not possible at its place."""
+    """A move of the order that was asked for is not possible at its place.
+
+    Of two that wait for one lock, a commit lets both go on, and the server says who gets it: among three operations an
+    order can fare otherwise than before.
+    """
+
+    def __init__(self, case: Case, place: int, letter: str, possible: str) -> None:
+        super().__init__(
+            f"{case}: move {place + 1} is {letter}'s, and only {' or '.join(possible)} can move there;"
+            " run it again, or let the explorer find the schedule again"
+        )
+        self.place = place
 
 
 class Choices:
@@ -128,10 +139,7 @@ def _run_moves(
             outcome.redundant = True
             return
         if letter not in possible:
-            raise OutOfStep(
-                f"{outcome.case}: move {place + 1} is {letter}'s, and only {' or '.join(possible)} can move there;"
-                " let the explorer find the schedule again"
-            )
+            raise OutOfStep(outcome.case, place, letter, possible)
         actor = next(one for one in actors if one.letter == letter)
         sent, began, acting, commits = actor.next_move(), actor.begins, actor.token, shared.commits
         actor.move()
@@ -199,12 +207,14 @@ def explore(world: World, case: Case, *, all_orders: bool = False) -> Iterator[O
     while True:
         try:
             outcome = _run(world, case, search)
-        except OutOfStep:
+        except OutOfStep as error:
             repeats += 1
-            if repeats > REPEATS_MAX:
-                raise
-            continue
-        outcome.repeats, repeats = repeats, 0
+            if repeats <= REPEATS_MAX:
+                continue
+            outcome = Outcome(case, redundant=True)
+            search.give_up(error.place)
+            yield Outcome(case, unreached=True)
+        repeats = 0
         if not outcome.redundant:
             yield outcome
         if not search.go_back():
@@ -244,6 +254,10 @@ class _Search(Choices):
     def note(self, place: int, move: Move) -> None:
         self._path[place].tried[move.letter] = move
         self._seen[self._letters(place + 1)] = move
+
+    def give_up(self, place: int) -> None:
+        """Leave out what is left to try from this place on."""
+        del self._path[place:]
 
     def go_back(self) -> bool:
         """Go back to the last place where something is left to try; returns whether there is one."""

@@ -70,15 +70,15 @@ class Survey:
             found = line["violation"] or "NOT FOUND"
             self._print(f"{line['name']:28}{line['invariant']:10}{line['schedules']:>10}  {line['script']}: {found}")
         found = sum(one.shown is not None for one in self.mutants)
-        repeats = sum(one.repeats for one in self.cases)
-        again = f", {repeats} schedules begun again" if repeats else ""
+        unreached = sum(one.unreached for one in self.cases)
+        lost = f" ({unreached} choices among three could not be come back to)" if unreached else ""
         self._print(
             f"\n{total['schedules']} schedules of {total['cases']} cases, {total['moves']} moves, {total['waits']} of"
-            f" them waited for a lock{again}: {total['violations']} violations; {found} of {len(mutants)} mutants"
+            f" them waited for a lock{lost}: {total['violations']} violations; {found} of {len(mutants)} mutants"
             f" found; {seconds:.0f} s"
         )
         return {
-            "total": {**total, "repeats": repeats},
+            "total": {**total, "unreached": unreached},
             "states": states,
             "operations": operations,
             "cases": [{"case": str(one.case), **_counts([one])} for one in self.cases],

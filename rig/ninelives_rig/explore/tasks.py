@@ -56,15 +56,17 @@ class CaseTold:
     moves: int = 0
     waits: int = 0
     violating: int = 0
-    repeats: int = 0
+    unreached: int = 0
     failed: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
         """Count one schedule."""
+        if outcome.unreached:
+            self.unreached += 1
+            return
         self.schedules += 1
         self.moves += len(outcome.moves)
         self.waits += outcome.waits
-        self.repeats += outcome.repeats
         if outcome.violations:
             self.violating += 1
             if len(self.failed) < _FAILED_KEPT:
@@ -87,12 +89,13 @@ def run_tasks(tasks: Sequence[Task], at_once: int) -> Iterator[tuple[Task, list[
     context = multiprocessing.get_context("spawn")
     # A process for each task, because what is planted in one stays planted.
     with ProcessPoolExecutor(at_once, mp_context=context, initializer=_tie, max_tasks_per_child=1) as pool:
+        running = {pool.submit(run_task, task): task for task in tasks}
         try:
-            running = {pool.submit(run_task, task): task for task in tasks}
             for future in as_completed(running):
                 yield running[future], future.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for future in running:
+                future.cancel()
             for process in multiprocessing.active_children():
                 process.kill()
             raise
