@@ -98,8 +98,8 @@ def _mark(axes: Axes, knee: float | None) -> None:
         axes.set_title("Response over the offered rate, one node, unix socket; no knee was found", pad=54)
         return
     axes.axvline(knee, color=GREEN, linewidth=1.6, linestyle=(0, (1.5, 1.5)), zorder=2)
-    axes.annotate(f"knee {figure(knee)}/s", (knee, axes.get_ylim()[1]), xytext=(-5, -6), textcoords="offset points",
-                  ha="right", va="top", rotation=90, fontsize=9, color=GREEN, path_effects=_HALO)  # fmt: skip
+    axes.annotate(f"knee {figure(knee)}/s", (knee, axes.get_ylim()[0]), xytext=(-5, 6), textcoords="offset points",
+                  ha="right", va="bottom", rotation=90, fontsize=9, color=GREEN, path_effects=_HALO)  # fmt: skip
     axes.set_title("Response over the offered rate, one node, unix socket", pad=54)
 
 

@@ -71,6 +71,9 @@ class Survey:
             self._print(f"{line['name']:28}{line['invariant']:10}{line['schedules']:>10}  {line['script']}: {found}")
         found = sum(one.shown is not None for one in self.mutants)
         unreached = sum(one.unreached for one in self.cases)
+        cut = [str(one.case) for one in self.cases if one.cut_off]
+        if cut:
+            self._print(f"\ncut off, they have more schedules: {', '.join(cut)}")
         lost = f" ({unreached} choices among three could not be come back to)" if unreached else ""
         self._print(
             f"\n{total['schedules']} schedules of {total['cases']} cases, {total['moves']} moves, {total['waits']} of"
@@ -84,6 +87,7 @@ class Survey:
             "cases": [{"case": str(one.case), **_counts([one])} for one in self.cases],
             "violations": [_script_json(outcome) for one in self.cases for outcome in one.failed],
             "mutants": mutants,
+            "cut_off": cut,
             "seconds": round(seconds, 1),
         }
 

@@ -21,6 +21,8 @@ from ninelives_rig.explore.world import open_world
 from ninelives_rig.sabotage.planting import Plot
 
 _CASES_PER_TASK = 10
+SCHEDULES_MAX = 5_000
+"""Of one case: two operations have fewer in all states but one, some triples have many more."""
 _FAILED_KEPT = 3
 """Failing schedules that are told of a case; what is behind the first ones is counted."""
 
@@ -45,6 +47,7 @@ class Task:
     place: Place
     cases: tuple[Case, ...]
     mutant: str = ""
+    schedules_max: int = SCHEDULES_MAX
 
 
 @dataclass
@@ -57,6 +60,8 @@ class CaseTold:
     waits: int = 0
     violating: int = 0
     unreached: int = 0
+    cut_off: bool = False
+    """There are more schedules than were run."""
     failed: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -73,13 +78,14 @@ class CaseTold:
                 self.failed.append(outcome)
 
 
-def split(cases: Sequence[Case], place: Place) -> list[Task]:
+def split(cases: Sequence[Case], place: Place, schedules_max: int = SCHEDULES_MAX) -> list[Task]:
     """Return tasks for all cases; those of one state stay together, because the state is made only once then."""
     tasks: list[Task] = []
     for _, alike in groupby(sorted(cases, key=lambda case: case.state), key=lambda case: case.state):
         of_state = list(alike)
         for first in range(0, len(of_state), _CASES_PER_TASK):
-            tasks.append(Task(place.numbered(len(tasks)), tuple(of_state[first : first + _CASES_PER_TASK])))
+            some = tuple(of_state[first : first + _CASES_PER_TASK])
+            tasks.append(Task(place.numbered(len(tasks)), some, schedules_max=schedules_max))
     # The triples take longest: they begin first.
     return sorted(tasks, key=lambda task: -max(len(case.operations) for case in task.cases))
 
@@ -123,6 +129,9 @@ def run_task(task: Task) -> list[CaseTold]:
                     told[-1].add(outcome)
                     if task.mutant and shows(mutant(task.mutant), outcome):
                         return told
+                    if told[-1].schedules >= task.schedules_max:
+                        told[-1].cut_off = True
+                        break
             except StateBroken as error:
                 told[-1].add(Outcome(case, violations=[str(error)]))
         return told
