@@ -39,7 +39,7 @@ def explore_command(
     postgres: Annotated[str | None, typer.Option(help="16, 18 or docker (default: the newest embedded).")] = None,
     dsn: Annotated[str | None, typer.Option(help="Use this server; one process explores then.")] = None,
     at_once: Annotated[int, typer.Option(min=1, max=64, help="Processes that explore at a time.")] = 2,
-    at_most: Annotated[int, typer.Option(min=1, help="Schedules of one case, of the many that some triples have.")] = 5_000,
+    at_most: Annotated[int, typer.Option(min=1, help="Schedules of one case; some triples have many more.")] = 5_000,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
     """Run the store's operations against each other in every order of their statements, on a real server.
