@@ -65,10 +65,10 @@ class Survey:
         self._print_table("state", states)
         self._print_table("operation (each case counts for both of its own)", operations)
         if mutants:
-            self._print(f"\n{'mutant':28}{'found by':10}{'schedules':>10}  in")
+            self._print(f"\n{'mutant':30}{'found by':10}{'schedules':>10}  in")
         for line in mutants:
             found = line["violation"] or "NOT FOUND"
-            self._print(f"{line['name']:28}{line['invariant']:10}{line['schedules']:>10}  {line['script']}: {found}")
+            self._print(f"{line['name']:30}{line['invariant']:10}{line['schedules']:>10}  {line['script']}: {found}")
         found = sum(one.shown is not None for one in self.mutants)
         unreached = sum(one.unreached for one in self.cases)
         cut = [str(one.case) for one in self.cases if one.cut_off]
