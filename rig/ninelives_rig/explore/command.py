@@ -35,7 +35,7 @@ def explore_command(
         bool, typer.Option("--mutants/--no-mutants", help="Whether to look for the mutants too (not with --only).")
     ] = True,
     list_: Annotated[bool, typer.Option("--list", help="List cases and mutants, and explore none.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Also write explore.json into this directory.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write explore.json and explore.md into this place.")] = None,
     postgres: Annotated[str | None, typer.Option(help="16, 18 or docker (default: the newest embedded).")] = None,
     dsn: Annotated[str | None, typer.Option(help="Use this server; one process explores then.")] = None,
     at_once: Annotated[int, typer.Option(min=1, max=64, help="Processes that explore at a time.")] = 2,
@@ -50,6 +50,7 @@ def explore_command(
     from ninelives_rig.explore import mutants as planted
     from ninelives_rig.explore.survey import Survey, show_script
     from ninelives_rig.explore.tasks import Task, run_tasks, split
+    from ninelives_rig.explore.written import as_markdown
 
     if plant is not None and script is None:
         raise Refused("--plant goes with --script: name the schedule in which the mutant shall be seen")
@@ -73,6 +74,7 @@ def explore_command(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "explore.json").write_bytes(encoded)
+        (out / "explore.md").write_text(as_markdown(content))
     if json:
         sys.stdout.buffer.write(encoded)
     raise typer.Exit(0 if survey.good else Status.FAIL.exit_code)

@@ -118,7 +118,7 @@ def show_script(text: str, place: Place, plant: str | None) -> int:
     plot = Plot()
     for edit in mutant(plant).planted() if plant else ():
         plot.add(edit)
-    plot.put_in_place()
+    plot.put_functions_in_place()
     here = place.numbered(0)
     with opened(here) as dsn, open_world(dsn, here.schema, plot) as world:
         outcome = run(world, case, order)

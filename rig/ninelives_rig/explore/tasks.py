@@ -119,7 +119,7 @@ def run_task(task: Task) -> list[CaseTold]:
     if task.mutant:
         for edit in mutant(task.mutant).planted():
             plot.add(edit)
-        plot.put_in_place()
+        plot.put_functions_in_place()
     with opened(task.place) as dsn, open_world(dsn, task.place.schema, plot) as world:
         told = []
         for case in task.cases:

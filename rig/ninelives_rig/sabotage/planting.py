@@ -76,11 +76,15 @@ class Plot:
 
     def put_in_place(self) -> None:
         """Let this process run the edited runtime from now on."""
+        self.put_functions_in_place()
+        if self.blocks:
+            _override_blocks(dict(self.blocks))
+
+    def put_functions_in_place(self) -> None:
+        """Let this process run the edited functions; the statements are for whoever loads them with ``blocks``."""
         for function, source in self.sources.items():
             module, holder, name = _find(function)
             setattr(holder, name, _made(function, source, module, name))
-        if self.blocks:
-            _override_blocks(dict(self.blocks))
 
 
 def plant(names: Iterable[str]) -> None:
