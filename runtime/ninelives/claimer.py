@@ -72,6 +72,8 @@ class Claimer:
         self._saturated = False
         self._orphans = True
         self.takeovers = 0
+        self.asked = 0
+        """How many instances a claim that is under way may bring."""
 
     def wake(self) -> None:
         """Something may be due."""
@@ -117,6 +119,7 @@ class Claimer:
             return False
         limits = self._limits()
         claim = node.outstanding.begin()
+        self.asked = limits.due
         try:
             session_id = node.session_id
             taken = await node.control.claim(session_id, list(node.plan_ids), limits)
@@ -126,6 +129,7 @@ class Claimer:
                 self.takeovers += claimed.takeover
                 node.activate(claimed)
         finally:
+            self.asked = 0
             node.outstanding.end(claim)
         orphans = sum(claimed.takeover for claimed in taken)
         more_orphans = 0 < limits.orphaned <= orphans
@@ -135,9 +139,11 @@ class Claimer:
 
     def _limits(self) -> Limits:
         node = self._node
-        recovery = node.room + node.settings.recovery_in_flight_max
+        # Half of the room: the other half is for what is started here while the claim is under way.
+        due = max(0, min(CLAIM_ROWS_MAX, (node.room + 1) // 2))
+        recovery = due + min(0, node.room) + node.settings.recovery_in_flight_max
         return Limits(
-            due=max(0, min(CLAIM_ROWS_MAX, node.room)),
+            due=due,
             orphaned=max(0, min(RECOVERY_ROWS_MAX, recovery)) if self._orphans else 0,
             suspicious_claims=node.settings.suspicious_claims,
             suspects=int(not node.suspected),

@@ -199,7 +199,7 @@ class Node(Client):
         """Start ``flow`` durably and run it here, in one transaction, while there is room; see ``Client.start``."""
         plan = flow.plan if isinstance(flow, Flow) else flow
         plan_id = await self.register(plan)
-        if self._leaving or self.room <= 0 or plan_id not in self._plans:
+        if self._leaving or self.room <= self._claimer.asked or plan_id not in self._plans:
             return await self._start(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id)
         instance_id = checked_id(instance_id)
         row = self._start_row(plan.flow_id, plan.version, plan_id, plan.deadline_s, input, instance_id, hold=True)
