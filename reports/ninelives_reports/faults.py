@@ -74,12 +74,12 @@ NOT_INFLICTED: Sequence[tuple[str, str]] = (
 _PERCENTILES = ("p50", "p99", "max")
 
 
-def write_faults(view: View) -> list[str]:
+def write_faults(view: View, level: str = "##") -> list[str]:
     """Write what each arm's fault came to; nothing for a run that has only kills."""
     arms = [arm for arm in view.arms if _fault(arm) not in ("kill", UNKNOWN) or view.campaign == CAMPAIGN]
     if not arms:
         return []
-    lines = ["## The faults", "", *_INTRO, ""]
+    lines = [f"{level} The faults", "", *_INTRO, ""]
     head = ["arm", "fault", "TTL", "proved", "one of the proofs", "stale writes accepted", "zombie effects"]
     head += ["flows hit", "resume p50", "resume p99", "resume max", "verdict"]
     lines += sheet(head, [_row(arm) for arm in arms])

@@ -108,6 +108,7 @@ def _write_further(view: View, plots: Plots, folder: str) -> list[str]:
             [
                 write_arms(view, "###"),
                 write_duplicates(view, "###"),
+                write_faults(view, "###"),
                 write_in_doubt(view, "###"),
                 write_latencies(view, summarize_takeovers(stories), "###"),
                 _show_latency(view, plots, folder),
