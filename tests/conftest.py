@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from ninelives_rig.cluster.errors import ClusterError
 __all__ = ["database_dsn", "make_database", "postgres_server", "run_directory"]
 
 _TOP = Path(__file__).parent.parent
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would every process that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadlines: a busy machine is not a failing property. `ci` searches longer and always in the same places.
 _SLOW = [HealthCheck.too_slow]

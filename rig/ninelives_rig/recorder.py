@@ -6,8 +6,8 @@ Times are CLOCK_MONOTONIC in nanoseconds, which all processes of one machine sha
 from __future__ import annotations
 
 import os
+import threading
 import time
-from itertools import count
 from pathlib import Path
 
 import orjson
@@ -41,20 +41,23 @@ class AppendFile:
 class Recorder:
     """Writes the events of one process, numbered from 1, so that a lost line shows as a gap."""
 
-    __slots__ = ("_file", "_numbers", "_pid", "process")
+    __slots__ = ("_file", "_lock", "_number", "_pid", "process")
 
     def __init__(self, directory: Path, process: str) -> None:
         self.process = process
         self._pid = os.getpid()
-        # Its next() is atomic: the coordinator tells from two threads.
-        self._numbers = count(1)
+        # Two threads tell, and a kill in one of them must not come between the number and the line of the other.
+        self._lock = threading.Lock()
+        self._number = 0
         self._file = AppendFile(directory / f"{process}.jsonl")
 
     def event(self, event: str, **fields: object) -> int:
         """Record an event now; returns its time in nanoseconds."""
-        now = time.monotonic_ns()
-        numbered = {"t": now, "seq": next(self._numbers), "process": self.process, "pid": self._pid}
-        self._file.append({**numbered, "event": event, **fields})
+        with self._lock:
+            self._number += 1
+            now = time.monotonic_ns()
+            numbered = {"t": now, "seq": self._number, "process": self.process, "pid": self._pid}
+            self._file.append({**numbered, "event": event, **fields})
         return now
 
     def close(self) -> None:

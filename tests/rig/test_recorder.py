@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from uuid import UUID
 
@@ -52,6 +54,34 @@ def test_a_process_name_used_twice_appends(tmp_path: Path) -> None:
         recorder.event("phase", phase="start")
         recorder.close()
     assert len(read(tmp_path / "coordinator.jsonl")) == 2
+
+
+_TWO_TELL = """
+import os, signal, sys, threading
+from pathlib import Path
+from ninelives_rig.recorder import Recorder
+sys.setswitchinterval(1e-6)
+recorder = Recorder(Path(sys.argv[1]), "node")
+def strike():
+    for _ in range(100):
+        recorder.event("effect")
+    recorder.event("node.struck")
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=strike).start()
+while True:
+    recorder.event("claimed")
+"""
+
+
+def test_a_kill_in_one_thread_leaves_no_gap_by_another(tmp_path: Path) -> None:
+    """Seen failing while a number was drawn before the line of an earlier one was written."""
+    for turn in range(8):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        ended = subprocess.run([sys.executable, "-c", _TWO_TELL, str(folder)], check=False)
+        assert ended.returncode == -signal.SIGKILL
+        numbers = [event["seq"] for event in read(folder / "node.jsonl")]
+        assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_a_full_disk_is_an_error_and_no_silent_gap(tmp_path: Path) -> None:
